@@ -1,0 +1,48 @@
+# `make demo` shows the main job, `make test` is what CI runs. Each does all of its own set-up:
+# it needs only Python 3.11+, make and a package index.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= auto
+
+.PHONY: help demo test check docs bench soak format lock clean
+
+help: ## list the commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+$(READY): constraints/dev.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jaato needs Python 3.11 or newer; try make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(READY)
+
+demo: $(READY) ## a collection of a generated session, before and after
+	$(BIN)/jaato demo
+
+check: $(READY) ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: check ## everything CI runs: the checks, the tests, the docs that run
+	$(BIN)/python -m pytest -n $(JOBS)
+
+bench: $(READY) ## the "must hold" figures, as ratios within one run
+	$(BIN)/python bench/collector.py
+
+soak: $(READY) ## the laws over 200 000 generated histories (takes a while)
+	$(BIN)/python bench/soak.py
+
+format: $(READY) ## format and fix what a tool can fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: $(READY) ## pin every tool and test dependency anew, with hashes
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --group dev --all-extras pyproject.toml -o constraints/dev.txt --upgrade
+
+clean: ## remove the environment and every cache
+	rm -rf $(VENV) .cache .hypothesis dist

@@ -1,0 +1,1 @@
+"""jaato: a context garbage collector for LLM agents."""

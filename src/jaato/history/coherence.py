@@ -1,0 +1,150 @@
+"""What makes a history legal: finding breaches, and mending data that arrives broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from jaato.history.message import Message, Part
+from jaato.history.turns import span_starts
+
+
+class Breach(StrEnum):
+    """What can be wrong with a history."""
+
+    ORPHAN_RESULT = "orphan_result"
+    UNANSWERED_CALL = "unanswered_call"
+    EMPTY_MESSAGE = "empty_message"
+    DUPLICATE_ID = "duplicate_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One breach, where it is, and the part it concerns (None: the whole message)."""
+
+    breach: Breach
+    at: int
+    message_id: str
+    part: int | None = None
+
+    def __str__(self) -> str:
+        where = f"message {self.at} ({self.message_id})"
+        return f"{self.breach.value} in {where}" + (
+            "" if self.part is None else f", part {self.part}"
+        )
+
+
+def cut_points(history: Sequence[Message]) -> tuple[int, ...]:
+    """Every position at which the history may be cut: between turns, and at its end."""
+    return (*span_starts(history), len(history)) if history else (0,)
+
+
+def is_legal(history: Sequence[Message]) -> bool:
+    """Whether there is no breach: the fast answer, one look at each message."""
+    awaited: list[str] = []
+    for message in history:
+        results = message.result_ids
+        if results:
+            for call_id in results:
+                if call_id not in awaited:
+                    return False
+                awaited.remove(call_id)
+        elif awaited or not message.parts:
+            return False
+        calls = message.call_ids
+        if calls:
+            if awaited:
+                return False
+            awaited = list(calls)
+    return len({message.message_id for message in history}) == len(history)
+
+
+def violations(history: Sequence[Message]) -> tuple[Violation, ...]:
+    """Every breach, in order. Calls that trail the history are pending, not unanswered."""
+    if is_legal(history):
+        return ()
+    found = [*_unsound_messages(history), *_broken_pairs(history)]
+    return tuple(sorted(found, key=lambda violation: violation.at))
+
+
+def _unsound_messages(history: Sequence[Message]) -> Iterator[Violation]:
+    seen: set[str] = set()
+    for at, message in enumerate(history):
+        if message.message_id in seen:
+            yield Violation(Breach.DUPLICATE_ID, at, message.message_id)
+        seen.add(message.message_id)
+        if not message.parts:
+            yield Violation(Breach.EMPTY_MESSAGE, at, message.message_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    call_id: str
+    at: int
+    part: int
+
+
+def _broken_pairs(history: Sequence[Message]) -> Iterator[Violation]:
+    awaited: list[_Call] = []
+    for at, message in enumerate(history):
+        own: list[_Call] = []
+        for index, part in enumerate(message.parts):
+            if part.function_call is not None:
+                own.append(_Call(part.function_call.id, at, index))
+            elif part.function_response is not None:
+                call_id = part.function_response.call_id
+                # A tool that the provider runs answers inside the message that calls it.
+                match = next((call for call in (*own, *awaited) if call.call_id == call_id), None)
+                if match is None:
+                    yield Violation(Breach.ORPHAN_RESULT, at, message.message_id, index)
+                elif match in own:
+                    own.remove(match)
+                else:
+                    awaited.remove(match)
+        if own or not message.result_ids:
+            for call in awaited:
+                calling = history[call.at].message_id
+                yield Violation(Breach.UNANSWERED_CALL, call.at, calling, call.part)
+            awaited = own
+
+
+def repaired(history: Sequence[Message]) -> tuple[list[Message], tuple[Violation, ...]]:
+    """A legal history with as little taken away as can be, and what was wrong.
+
+    An orphan result or an unanswered call leaves its message; a message left empty leaves the
+    history; a repeated message id gets a fresh one unless it repeats the message itself.
+    """
+    wrong = violations(history)
+    if not wrong:
+        return list(history), ()
+    drop_parts: dict[int, set[int]] = {}
+    gone: set[int] = set()
+    fresh: dict[int, Message] = {}
+    first = {message.message_id: message for message in reversed(history)}
+    for violation in wrong:
+        at = violation.at
+        if violation.part is not None:
+            drop_parts.setdefault(at, set()).add(violation.part)
+        elif violation.breach is Breach.EMPTY_MESSAGE or history[at] == first[violation.message_id]:
+            gone.add(at)
+        else:
+            old = history[at]
+            fresh[at] = Message(old.role, old.parts, None, old.kind, old.extra)
+    mended: list[Message] = []
+    for at, original in enumerate(history):
+        if at in gone:
+            continue
+        message = fresh.get(at, original)
+        if at in drop_parts:
+            left: list[Part] = [
+                part for index, part in enumerate(message.parts) if index not in drop_parts[at]
+            ]
+            if not left:
+                continue
+            message = message.with_parts(left)
+        mended.append(message)
+    if violations(mended):
+        # Dropping a repeated message can uncover another breach; each round removes something.
+        mended, _ = repaired(mended)
+    return mended, wrong

@@ -1,0 +1,193 @@
+"""Messages and their parts: the values a history is made of. No behaviour beyond reading them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from jaato.errors import UsageError
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+STUB_MARK = "jaato.stub"
+"""Key in `Part.extra` of what a stub left behind: such a part is never stubbed again."""
+
+_ROLE_ALIASES = {"assistant": "model", "function": "tool", "human": "user", "ai": "model"}
+
+
+class Role(StrEnum):
+    """Who speaks. Foreign spellings such as `assistant` are understood."""
+
+    USER = "user"
+    MODEL = "model"
+    TOOL = "tool"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Role | None:
+        alias = _ROLE_ALIASES.get(value) if isinstance(value, str) else None
+        return cls(alias) if alias else None
+
+
+class Kind(StrEnum):
+    """Where a message comes from: the conversation, or a collection."""
+
+    PLAIN = "plain"
+    SUMMARY = "summary"
+    NOTICE = "notice"
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """Bytes that are not text: an image, a recording, a document."""
+
+    mime_type: str
+    data: bytes
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """The model asks for a tool. `id` may repeat within a session, or be empty."""
+
+    id: str
+    name: str
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answered to the call `call_id`."""
+
+    call_id: str
+    name: str
+    result: Any = None
+    is_error: bool = False
+    attachments: tuple[Media, ...] = ()
+
+    def __post_init__(self) -> None:
+        if type(self.attachments) is not tuple:
+            object.__setattr__(self, "attachments", tuple(self.attachments or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Exactly one of text, thought, call, result or media.
+
+    `extra` carries what a provider needs back unchanged (a thought's signature, say).
+    """
+
+    text: str | None = None
+    function_call: FunctionCall | None = None
+    function_response: ToolResult | None = None
+    inline_data: Media | None = None
+    thought: str | None = None
+    extra: Mapping[str, Any] = NOTHING
+
+    def __post_init__(self) -> None:
+        given = (
+            (self.text is not None)
+            + (self.function_call is not None)
+            + (self.function_response is not None)
+            + (self.inline_data is not None)
+            + (self.thought is not None)
+        )
+        if given != 1:
+            raise UsageError(
+                f"a part holds exactly one thing, this one holds {given}",
+                hint="give one of text, thought, function_call, function_response, inline_data",
+            )
+        data: object = self.inline_data
+        if isinstance(data, Mapping):
+            object.__setattr__(self, "inline_data", Media(**data))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Message:
+    """One message of a history; frozen, so that it is counted once and shared by every copy.
+
+    `opens_turn`, `call_ids` (those that wait for an answer) and `result_ids` (those that answer
+    an earlier message) are derived once: a collection looks at every message, and must not
+    look into every part.
+    """
+
+    role: Role
+    parts: tuple[Part, ...]
+    message_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    kind: Kind = Kind.PLAIN
+    extra: Mapping[str, Any] = NOTHING
+    opens_turn: bool = field(init=False, compare=False, repr=False)
+    call_ids: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    result_ids: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    thoughts: int = field(init=False, compare=False, repr=False)
+    _count: tuple[str, int] | None = field(init=False, compare=False, repr=False)
+
+    def __init__(
+        self,
+        role: Role | str,
+        parts: Iterable[Part] = (),
+        message_id: str | None = None,
+        kind: Kind = Kind.PLAIN,
+        extra: Mapping[str, Any] = NOTHING,
+    ) -> None:
+        parts = tuple(parts)
+        calls: list[str] = []
+        results: list[str] = []
+        thoughts = 0
+        for part in parts:
+            if part.function_call is not None:
+                calls.append(part.function_call.id)
+            elif part.function_response is not None:
+                call_id = part.function_response.call_id
+                # A tool that the provider runs answers inside the message that calls it.
+                if call_id in calls:
+                    calls.remove(call_id)
+                else:
+                    results.append(call_id)
+            elif part.thought is not None:
+                thoughts += 1
+        put = object.__setattr__
+        put(self, "role", role if type(role) is Role else Role(role))
+        put(self, "parts", parts)
+        put(self, "message_id", message_id or str(uuid.uuid4()))
+        put(self, "kind", kind)
+        put(self, "extra", extra)
+        # Results of tools never start a turn, whatever role they arrive in.
+        put(self, "opens_turn", role == Role.USER and kind is Kind.PLAIN and not results)
+        put(self, "call_ids", tuple(calls))
+        put(self, "result_ids", tuple(results))
+        put(self, "thoughts", thoughts)
+        put(self, "_count", None)
+
+    def __hash__(self) -> int:
+        return hash(self.message_id)
+
+    @classmethod
+    def from_text(cls, role: Role | str, text: str) -> Message:
+        """A message of one text part."""
+        return cls(role, (Part(text=text),))
+
+    @property
+    def text(self) -> str:
+        """Everything said in it, without thoughts, calls and results."""
+        return "".join(part.text for part in self.parts if part.text is not None)
+
+    @property
+    def function_calls(self) -> tuple[FunctionCall, ...]:
+        """The calls it makes, in order."""
+        return tuple(p.function_call for p in self.parts if p.function_call is not None)
+
+    def with_parts(self, parts: Iterable[Part]) -> Message:
+        """The same message, by id, with other parts."""
+        return Message(self.role, parts, self.message_id, self.kind, self.extra)
+
+    def tokens_by(self, counter: str) -> int | None:
+        """The count that the counter of this name has left here, if any."""
+        count = self._count
+        return count[1] if count is not None and count[0] == counter else None
+
+    def remember_tokens(self, counter: str, tokens: int) -> None:
+        """Keep a count with the message, so that it is made once, ever."""
+        object.__setattr__(self, "_count", (counter, tokens))
