@@ -122,7 +122,9 @@ def repaired(history: Sequence[Message]) -> tuple[list[Message], tuple[Violation
     gone: set[int] = set()
     fresh: dict[int, Message] = {}
     first = {message.message_id: message for message in reversed(history)}
-    for violation in wrong:
+    # An empty or repeated message between a call and its result makes both look broken.
+    messages_first = [violation for violation in wrong if violation.part is None]
+    for violation in messages_first or wrong:
         at = violation.at
         if violation.part is not None:
             drop_parts.setdefault(at, set()).add(violation.part)
@@ -145,6 +147,6 @@ def repaired(history: Sequence[Message]) -> tuple[list[Message], tuple[Violation
             message = message.with_parts(left)
         mended.append(message)
     if violations(mended):
-        # Dropping a repeated message can uncover another breach; each round removes something.
+        # Broken pairs come after broken messages; each round removes or renames something.
         mended, _ = repaired(mended)
     return mended, wrong

@@ -84,7 +84,7 @@ class Part:
     function_response: ToolResult | None = None
     inline_data: Media | None = None
     thought: str | None = None
-    extra: Mapping[str, Any] = NOTHING
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     def __post_init__(self) -> None:
         given = (
@@ -117,7 +117,7 @@ class Message:
     parts: tuple[Part, ...]
     message_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     kind: Kind = Kind.PLAIN
-    extra: Mapping[str, Any] = NOTHING
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     opens_turn: bool = field(init=False, compare=False, repr=False)
     call_ids: tuple[str, ...] = field(init=False, compare=False, repr=False)
     result_ids: tuple[str, ...] = field(init=False, compare=False, repr=False)
@@ -155,7 +155,7 @@ class Message:
         put(self, "kind", kind)
         put(self, "extra", extra)
         # Results of tools never start a turn, whatever role they arrive in.
-        put(self, "opens_turn", role == Role.USER and kind is Kind.PLAIN and not results)
+        put(self, "opens_turn", self.role is Role.USER and kind is Kind.PLAIN and not results)
         put(self, "call_ids", tuple(calls))
         put(self, "result_ids", tuple(results))
         put(self, "thoughts", thoughts)

@@ -1,0 +1,315 @@
+"""A plan in the making: strategies say what goes, the draft keeps the account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jaato.budget import GCPolicy, InstructionSource
+from jaato.gc.marks import create_gc_notification_message, create_summary_message, stubbed
+from jaato.gc.plan import Digest, Plan
+from jaato.gc.result import GCRemovalItem
+from jaato.gc.situation import Situation
+from jaato.history import Drop, Edit, Fold, Kind, Message, Notify, Span, Stub, edit_point
+from jaato.tokens import message_tokens
+
+WORST = 9_999_999
+"""Stands for every figure of a notice while its size must be reserved before it is known."""
+SMALLEST_STUB_GAIN = 32
+"""A stub that frees fewer tokens costs more in lost context and cache than it saves."""
+
+
+class SummaryRejectedError(Exception):
+    """A summary that says nothing, or more than what it replaces."""
+
+
+class Draft:
+    """Collects edits until the goal is reached; `finish` turns them into a plan."""
+
+    def __init__(self, situation: Situation, template: str) -> None:
+        self.situation = situation
+        self.freed = 0
+        self.summary_tokens = 0
+        self.dropped: list[int] = []
+        self.folded: list[int] = []
+        self._template = situation.options.get("notification_template") or template
+        self._removals: dict[int, list[GCRemovalItem]] = {}  # by span, so that a drop undoes stubs
+        self._cleared: list[GCRemovalItem] = []
+        self.turns_left = 0
+        self._gone: dict[int, list[int]] = {}
+        self._stubs: dict[int, Stub] = {}
+        self._drops: list[Drop] = []
+        self._fold: Fold | None = None
+        self._notice_tokens = self._reserve() if situation.options.get("notify_on_gc") else 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the goal is reached: the tokens, and the turns where they were the trigger."""
+        situation = self.situation
+        need, turns = situation.tokens_to_free, situation.turns_to_leave
+        gain = self.freed - self.summary_tokens - self._notice_tokens
+        if turns is not None:
+            return self.turns_left >= turns and (need is None or need <= 0 or gain >= need)
+        return need is not None and gain >= need
+
+    def leaving(self, index: int, spare: frozenset[GCPolicy]) -> list[int]:
+        """What would go with this span and has not gone yet."""
+        positions = self.situation.leaving(index, spare)
+        gone = self._gone.get(index)
+        if gone is None:
+            return positions
+        before = set(gone)
+        return [at for at in positions if at not in before]
+
+    def drop(self, index: int, reason: str, spare: frozenset[GCPolicy]) -> bool:
+        """Let a span go, but for what policy spares. Whether anything went."""
+        positions = self.leaving(index, spare)
+        if not positions:
+            return False
+        self.dropped.append(index)
+        self._leave(index, positions, reason)
+        self._drops += [Drop(span=run, why=reason) for run in _runs(positions)]
+        return True
+
+    def drop_oldest(self, indices: Iterable[int], reason: str) -> None:
+        """Let spans go one after the other until the goal is reached."""
+        for index in indices:
+            if self.is_done:
+                return
+            self.drop(index, reason, self.situation.spared)
+
+    def _leave(self, index: int, positions: list[int], reason: str) -> None:
+        situation = self.situation
+        for at in positions:
+            if at in self._stubs:
+                self._unstub(index, at)
+        items = situation.ledger.items(positions, situation.numbers[index], reason)
+        self._removals.setdefault(index, []).extend(items)
+        self.freed += sum(item.tokens_freed for item in items)
+        gone = self._gone.setdefault(index, [])
+        gone += positions
+        span = situation.spans[index]
+        if not span.is_summary and len(gone) == len(span):
+            self.turns_left += 1
+
+    def _unstub(self, index: int, at: int) -> None:
+        message_id = self.situation.history[at].message_id
+        kept: list[GCRemovalItem] = []
+        for item in self._removals.get(index, []):
+            if item.message_ids == [message_id]:
+                self.freed -= item.tokens_freed
+            else:
+                kept.append(item)
+        self._removals[index] = kept
+        del self._stubs[at]
+
+    def stub(self, index: int, at: int, reason: str) -> bool:
+        """Leave a line in place of a message's tool output. Whether it was worth it."""
+        situation = self.situation
+        message = situation.history[at]
+        located = situation.ledger.located(at)
+        if situation.budget is not None and (located is None or len(located.entry.message_ids) > 1):
+            return False
+        tokens = situation.ledger.tokens(at)
+        if tokens < SMALLEST_STUB_GAIN or at in self._stubs:
+            return False
+        short = stubbed(message, tokens)
+        if short is None:
+            return False
+        gain = tokens - message_tokens(situation.counter, short)
+        if gain < SMALLEST_STUB_GAIN:
+            return False
+        number = situation.numbers[index]
+        key = located.path if located is not None else f"turn_{number}"
+        item = GCRemovalItem(
+            InstructionSource.CONVERSATION, key, gain, reason, [message.message_id]
+        )
+        self._removals.setdefault(index, []).append(item)
+        self._stubs[at] = Stub(at=at, into=short, why=reason)
+        self.freed += gain
+        return True
+
+    def clear(self, item: GCRemovalItem) -> None:
+        """Take something out that no history shows."""
+        self._cleared.append(item)
+        self.freed += item.tokens_freed
+
+    def drop_messages(self, message_ids: set[str], reason: str) -> None:
+        """Take single messages out whose tokens `clear` has counted already."""
+        history = self.situation.history
+        for at, message in enumerate(history):
+            if message.message_id in message_ids:
+                self._drops.append(Drop(span=Span(at, at + 1), why=reason))
+
+    def fold(self, indices: list[int], digest: Digest, reason: str) -> None:
+        """Put one summary in the place of several spans."""
+        situation = self.situation
+        text = digest.text.strip()
+        if not text:
+            raise SummaryRejectedError("the summarizer returned nothing")
+        summary = create_summary_message(text)
+        tokens = message_tokens(situation.counter, summary)
+        spans: list[Span] = []
+        freed = self.freed
+        for index in indices:
+            positions = self.leaving(index, situation.spared)
+            if positions:
+                self.folded.append(index)
+                self._leave(index, positions, reason)
+                spans += _runs(positions)
+        if tokens >= self.freed - freed:
+            raise SummaryRejectedError(
+                f"the summary has {tokens} tokens, what it replaces {self.freed - freed}"
+            )
+        self.summary_tokens = tokens
+        self._fold = Fold(spans=tuple(spans), into=summary, why=reason)
+
+    def account(self, reason: str) -> int:
+        """How many removals carry this reason."""
+        listed = [*self._cleared, *(item for items in self._removals.values() for item in items)]
+        return sum(item.reason == reason for item in listed)
+
+    def foldable(self, indices: list[int]) -> tuple[tuple[Message, ...], int]:
+        """The messages a fold of these spans replaces, and their tokens."""
+        situation = self.situation
+        positions = [at for index in indices for at in self.leaving(index, situation.spared)]
+        tokens = sum(situation.ledger.tokens(at) for at in positions)
+        return tuple(situation.history[at] for at in positions), tokens
+
+    def finish(self, details: Mapping[str, Any]) -> Plan:
+        """The plan, or nothing where the gain is not worth an edit."""
+        situation = self.situation
+        gain = self.freed - self.summary_tokens
+        if gain <= 0:
+            return self.nothing("nothing may be removed", details)
+        if gain < situation.minimum:
+            return self.nothing(f"it would free only {gain} tokens", details)
+        edits: list[Edit] = [*self._drops, *self._stubs.values()]
+        removals = [*self._cleared, *(item for items in self._removals.values() for item in items)]
+        if self._fold is not None:
+            edits.append(self._fold)
+        after = situation.total - gain
+        notification = None
+        if situation.options.get("notify_on_gc"):
+            notification = self._template.format(**self._figures(gain, len(removals)))
+            for notice in self._old_notices():
+                edits.append(Drop(span=Span(notice, notice + 1), why="notice_replaced"))
+                items = situation.ledger.items([notice], None, "notice_replaced")
+                removals += items
+                after -= sum(item.tokens_freed for item in items)
+            message = create_gc_notification_message(notification)
+            edits.append(Notify(at=self._notice_at(), message=message))
+            after += message_tokens(situation.counter, message)
+        if after >= situation.total:
+            return self.nothing("the notice would cost more than is freed", details)
+        point = 0 if self._changes_the_front else edit_point(edits)
+        return Plan(
+            edits=tuple(edits),
+            removals=tuple(removals),
+            tokens_before=situation.total,
+            tokens_after=after,
+            notification=notification,
+            details=details,
+            edit_point=point,
+            tokens_invalidated=self._invalidated(point, after),
+            thoughts_invalidated=self._thoughts_after(point),
+        )
+
+    @property
+    def turns_kept(self) -> int:
+        """How many turns stay, whole or in part."""
+        return self.situation.turn_count - self.turns_left
+
+    @property
+    def turns_dropped(self) -> int:
+        """How many turns were dropped, whole or but for what policy spares."""
+        spans = self.situation.spans
+        return sum(not spans[index].is_summary for index in set(self.dropped))
+
+    def _figures(self, gain: int, items: int) -> dict[str, int]:
+        truncated = self.turns_dropped
+        return {
+            "removed": truncated + len(self.folded),
+            "kept": self.turns_kept,
+            "tokens_freed": gain,
+            "freed": gain,
+            "truncated": truncated,
+            "summarized": len(self.folded),
+            "items": items,
+        }
+
+    @property
+    def _changes_the_front(self) -> bool:
+        # Instructions and tool schemas are sent before every message.
+        front = {InstructionSource.SYSTEM, InstructionSource.PLUGIN}
+        return any(item.source in front for item in self._cleared)
+
+    def nothing(self, because: str, details: Mapping[str, Any]) -> Plan:
+        """Doing nothing is an answer, and carries its reason."""
+        total = self.situation.total
+        return Plan(tokens_before=total, tokens_after=total, because=because, details=details)
+
+    def _has_left(self, at: int) -> bool:
+        return any(at in positions for positions in self._gone.values())
+
+    def _old_notices(self) -> list[int]:
+        history = self.situation.history
+        return [
+            at
+            for at, message in enumerate(history)
+            if message.kind is Kind.NOTICE and not self._has_left(at)
+        ]
+
+    def _notice_at(self) -> int:
+        """In front of all that is not LOCKED: the request of the user comes first, always."""
+        situation = self.situation
+        history = situation.history
+        at = 0
+        if situation.budget is None:
+            return at
+        while at < len(history) and situation.ledger.policy(at) is GCPolicy.LOCKED:
+            at += 1
+        # Never between a call and its result.
+        while at > 0 and (
+            history[at - 1].call_ids or (at < len(history) and history[at].result_ids)
+        ):
+            at -= 1
+        return at
+
+    def _reserve(self) -> int:
+        """An upper bound of what the notice will add, so that it cannot miss the goal."""
+        text = self._template.format(**dict.fromkeys(PLACEHOLDERS, WORST))
+        return message_tokens(self.situation.counter, create_gc_notification_message(text))
+
+    def _invalidated(self, point: int | None, after: int) -> int:
+        """What stands behind the edit point and must be sent uncached."""
+        if point is None:
+            return 0
+        situation = self.situation
+        unchanged = sum(situation.ledger.tokens(at) for at in range(point))
+        front = situation.total - situation.conversation_tokens
+        if self._changes_the_front:
+            return after
+        return max(after - front - unchanged, 0)
+
+    def _thoughts_after(self, point: int | None) -> int:
+        if point is None:
+            return 0
+        history = self.situation.history
+        gone = {at for positions in self._gone.values() for at in positions}
+        return sum(history[at].thoughts for at in range(point, len(history)) if at not in gone)
+
+
+PLACEHOLDERS = ("removed", "kept", "tokens_freed", "truncated", "summarized", "items", "freed")
+
+
+def _runs(positions: list[int]) -> list[Span]:
+    runs: list[Span] = []
+    start = previous = positions[0]
+    for at in positions[1:]:
+        if at != previous + 1:
+            runs.append(Span(start, previous + 1))
+            start = at
+        previous = at
+    runs.append(Span(start, previous + 1))
+    return runs

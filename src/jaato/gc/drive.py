@@ -1,0 +1,296 @@
+"""Drives decisions: answers what a planning strategy asks for, applies the plan, reports.
+
+One synchronous and one asynchronous driver, over the same generator. `DrivenPlugin` is the seed's
+plug-in contract on top of a `plan` method: everything built in goes through it.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from jaato.budget import InstructionBudget
+from jaato.errors import JaatoError
+from jaato.gc.config import GCConfig
+from jaato.gc.draft import SummaryRejectedError
+from jaato.gc.options import ConfigError, check_options
+from jaato.gc.plan import Digest, Plan, Planning, Summarize
+from jaato.gc.result import GCResult, GCTriggerReason
+from jaato.gc.settle import settle
+from jaato.gc.situation import Situation, number
+from jaato.gc.summarizers import EXTRACTIVE, Summarizer, Writer
+from jaato.history import Message, applied
+from jaato.ports import TokenCounter
+from jaato.tokens import default_counter, history_tokens
+
+Collected = tuple[list[Message], GCResult]
+
+
+class DrivenPlugin(ABC):
+    """A GC plug-in whose only decision is `plan`."""
+
+    name = "gc_unnamed"
+    follows_continuous_mode = False
+
+    def __init__(self) -> None:
+        self._options: dict[str, Any] = {}
+        self._counter: TokenCounter | None = None
+        self._model: Summarizer | None = None
+        self._numbers: dict[str, int] = {}
+
+    @abstractmethod
+    def plan(self, situation: Situation) -> Plan | Planning:
+        """Decide: a plan, or a generator that asks for what it needs and then returns one."""
+
+    # The plug-in contract
+
+    def initialize(self, config: dict[str, Any] | None = None) -> None:
+        """Take options; every problem is told at once."""
+        options = dict(config or {})
+        problems = check_options(self.name, options)
+        if problems:
+            raise ConfigError(problems)
+        self._options = options
+        self._numbers = {}
+
+    def shutdown(self) -> None:
+        """Forget the conversation."""
+        self._numbers = {}
+
+    def should_collect(
+        self, context_usage: Mapping[str, Any], config: GCConfig
+    ) -> tuple[bool, GCTriggerReason | None]:
+        """Whether the threshold, or in continuous mode the target, or the turn limit is passed."""
+        config = config.overlaid(self._options)
+        if not config.auto_trigger:
+            return False, None
+        percent = _percent_used(context_usage)
+        if percent is not None:
+            if self.follows_continuous_mode and config.continuous_mode:
+                if percent > config.target_percent:
+                    return True, GCTriggerReason.THRESHOLD
+            elif percent >= config.threshold_percent:
+                return True, GCTriggerReason.THRESHOLD
+        turns = number(context_usage.get("turns"))
+        if config.max_turns is not None and turns is not None and turns > config.max_turns:
+            return True, GCTriggerReason.TURN_LIMIT
+        return False, None
+
+    def collect(
+        self,
+        history: Sequence[Message],
+        context_usage: Mapping[str, Any],
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> Collected:
+        """Plan and apply. `history` and `budget` stay as they are; see `jaato.gc.settle`."""
+        situation = self._situation(history, context_usage, config, reason, budget)
+        if isinstance(situation, GCResult):
+            return list(history), situation
+        try:
+            plan = self.plan(situation)
+            if not isinstance(plan, Plan):
+                plan = answered(plan, self._writer(situation).write)
+        except _CLEAN_FAILURES as error:
+            return list(history), self._failed(situation, error)
+        return self._apply(history, situation, plan)
+
+    async def acollect(
+        self,
+        history: Sequence[Message],
+        context_usage: Mapping[str, Any],
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
+    ) -> Collected:
+        """The same, awaiting a summarizer that takes its time."""
+        situation = self._situation(history, context_usage, config, reason, budget)
+        if isinstance(situation, GCResult):
+            return list(history), situation
+        try:
+            plan = self.plan(situation)
+            if not isinstance(plan, Plan):
+                plan = await aanswered(plan, self._writer(situation).awrite)
+        except _CLEAN_FAILURES as error:
+            return list(history), self._failed(situation, error)
+        return self._apply(history, situation, plan)
+
+    # Beyond the contract
+
+    def preview(
+        self,
+        history: Sequence[Message],
+        context_usage: Mapping[str, Any],
+        config: GCConfig,
+        reason: GCTriggerReason = GCTriggerReason.MANUAL,
+        budget: InstructionBudget | None = None,
+    ) -> Plan:
+        """What a collection would do now. Calls no model: an extract stands in for a summary."""
+        situation = self._situation(history, context_usage, config, reason, budget)
+        if isinstance(situation, GCResult):
+            return Plan(because=situation.error or "", details=situation.details)
+        try:
+            plan = self.plan(situation)
+            if not isinstance(plan, Plan):
+                plan = answered(plan, Writer(EXTRACTIVE, None, self.counter).write)
+        except _CLEAN_FAILURES as error:
+            total = situation.total
+            return Plan(tokens_before=total, tokens_after=total, because=str(error))
+        return plan
+
+    @property
+    def counter(self) -> TokenCounter:
+        """What counts where no budget does."""
+        if self._counter is None:
+            self._counter = default_counter()
+        return self._counter
+
+    @counter.setter
+    def counter(self, counter: TokenCounter) -> None:
+        self._counter = counter
+
+    @property
+    def has_summarizer(self) -> bool:
+        """Whether anybody can write a summary."""
+        return self._options.get("summarizer") is not None or self._model is not None
+
+    def offer_model(self, summarizer: Summarizer | None) -> None:
+        """Let a session's own model write summaries where no other summarizer was configured."""
+        self._model = summarizer
+
+    def _situation(
+        self,
+        history: Sequence[Message],
+        usage: Mapping[str, Any],
+        config: GCConfig,
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None,
+    ) -> Situation | GCResult:
+        config = config.overlaid(self._options)
+        problems = config.problems()
+        if problems:
+            total = history_tokens(self.counter, history)
+            return GCResult(
+                success=False,
+                items_collected=0,
+                tokens_before=total,
+                tokens_after=total,
+                plugin_name=self.name,
+                trigger_reason=reason,
+                error=str(ConfigError(problems)),
+            )
+        return Situation(
+            history,
+            usage=usage,
+            config=config,
+            options=self._options,
+            reason=reason,
+            budget=budget,
+            counter=self.counter,
+            numbers=self._numbers,
+        )
+
+    def _writer(self, situation: Situation) -> Writer:
+        return Writer(self._options.get("summarizer"), self._model, situation.counter)
+
+    def _apply(self, history: Sequence[Message], situation: Situation, plan: Plan) -> Collected:
+        source = history if plan.is_nothing else situation.history
+        after = applied(source, plan.edits)
+        result = GCResult(
+            success=True,
+            items_collected=len(plan.removals),
+            tokens_before=plan.tokens_before,
+            tokens_after=plan.tokens_after,
+            plugin_name=self.name,
+            trigger_reason=situation.reason,
+            notification=plan.notification,
+            details={**plan.details, **_cost(plan)},
+            removal_list=list(plan.removals),
+        )
+        if situation.repairs:
+            self._report_repairs(history, after, situation, result, changed=not plan.is_nothing)
+        if situation.budget is None and not plan.is_nothing:
+            self._numbers = situation.remembered()
+        return after, result
+
+    @staticmethod
+    def _report_repairs(
+        before: Sequence[Message],
+        after: Sequence[Message],
+        situation: Situation,
+        result: GCResult,
+        *,
+        changed: bool,
+    ) -> None:
+        key = "repairs" if changed else "violations"
+        result.details[key] = [str(violation) for violation in situation.repairs]
+        if not changed:
+            return
+        # What was broken has left as well; this is rare, so the exact way may be the long one.
+        if situation.budget is None:
+            lost = history_tokens(situation.counter, before) - history_tokens(
+                situation.counter, situation.history
+            )
+            result.tokens_after -= lost
+        else:
+            trial = copy.deepcopy(situation.budget)
+            settle(trial, result, before, after, situation.counter)
+            result.tokens_after = trial.total_tokens()
+
+    def _failed(self, situation: Situation, error: Exception) -> GCResult:
+        return GCResult(
+            success=False,
+            items_collected=0,
+            tokens_before=situation.total,
+            tokens_after=situation.total,
+            plugin_name=self.name,
+            trigger_reason=situation.reason,
+            error=str(error),
+        )
+
+
+_CLEAN_FAILURES = (JaatoError, SummaryRejectedError)
+
+
+def _cost(plan: Plan) -> dict[str, Any]:
+    """What the edit costs a prompt cache, or why there is none."""
+    if plan.is_nothing:
+        return {"because": plan.because}
+    return {
+        "edit_point": plan.edit_point,
+        "tokens_invalidated": plan.tokens_invalidated,
+        "thoughts_invalidated": plan.thoughts_invalidated,
+    }
+
+
+def _percent_used(usage: Mapping[str, Any]) -> float | None:
+    percent = number(usage.get("percent_used"))
+    if percent is not None:
+        return percent
+    total, limit = number(usage.get("total_tokens")), number(usage.get("context_limit"))
+    return total / limit * 100 if total is not None and limit else None
+
+
+def answered(planning: Planning, answer: Callable[[Summarize], Digest]) -> Plan:
+    """The plan of a strategy whose questions are answered at once."""
+    try:
+        request = next(planning)
+        while True:
+            request = planning.send(answer(request))
+    except StopIteration as stop:
+        plan: Plan = stop.value
+        return plan
+
+
+async def aanswered(planning: Planning, answer: Callable[[Summarize], Awaitable[Digest]]) -> Plan:
+    """The plan of a strategy whose questions take their time."""
+    try:
+        request = next(planning)
+        while True:
+            request = planning.send(await answer(request))
+    except StopIteration as stop:
+        plan: Plan = stop.value
+        return plan

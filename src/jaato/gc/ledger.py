@@ -1,0 +1,163 @@
+"""What each message costs and what may be done with it: one history beside its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from jaato.budget import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
+from jaato.budget.conversation import Located, locate
+from jaato.gc.result import GCRemovalItem
+from jaato.history import Message
+from jaato.ports import TokenCounter
+from jaato.tokens import message_tokens
+
+CONVERSATION = InstructionSource.CONVERSATION
+
+
+class Ledger:
+    """Answers by position. Where a budget tracks a message it rules; otherwise the counter does.
+
+    Everything is looked up when asked: a collection touches few of the messages it keeps.
+    """
+
+    def __init__(
+        self, history: Sequence[Message], counter: TokenCounter, budget: InstructionBudget | None
+    ) -> None:
+        self.history = history
+        self.counter = counter
+        self.budget = budget
+        self._containers: dict[str, GCPolicy] = {}
+
+    def located(self, at: int) -> Located | None:
+        """Where the budget tracks a message."""
+        if self.budget is None:
+            return None
+        return locate(self.budget, self.history[at].message_id)
+
+    def tokens(self, at: int) -> int:
+        """What the message at this position costs."""
+        if self.budget is None:
+            return message_tokens(self.counter, self.history[at])
+        located = self.located(at)
+        if located is None:
+            # The budget never counted it, so taking it away frees nothing there.
+            return 0
+        entry = located.entry
+        if len(entry.message_ids) == 1:
+            return entry.total_tokens()
+        return min(message_tokens(self.counter, self.history[at]), entry.total_tokens())
+
+    def policy(self, at: int, turn: int | None = None) -> GCPolicy:
+        """The strongest policy on the way from CONVERSATION down to the message."""
+        if self.budget is None:
+            return GCPolicy.EPHEMERAL
+        located = self.located(at)
+        if located is None:
+            whole = self.whole_turn(turn)
+            if whole is None:
+                return GCPolicy.EPHEMERAL
+            return GCPolicy.LOCKED if whole.locked_tokens() else whole.effective_gc_policy()
+        policy = located.entry.effective_gc_policy()
+        container = located.path.rpartition("/")[0]
+        above = self._containers.get(container)
+        if above is None:
+            above = self._containers[container] = self._strongest_above(container)
+        return _stronger(policy, above)
+
+    def _strongest_above(self, container: str) -> GCPolicy:
+        assert self.budget is not None
+        source = self.budget.get_entry(CONVERSATION)
+        strongest = source.effective_gc_policy() if source is not None else GCPolicy.PARTIAL
+        while container:
+            entry = self.budget.get_child(CONVERSATION, container)
+            if entry is not None:
+                strongest = _stronger(strongest, entry.effective_gc_policy())
+            container = container.rpartition("/")[0]
+        return strongest
+
+    def whole_turn(self, turn: int | None) -> SourceEntry | None:
+        """A hand-made `turn_N` entry that lists no messages and so stands for its whole turn."""
+        if self.budget is None or turn is None:
+            return None
+        entry = self.budget.get_child(CONVERSATION, f"turn_{turn}")
+        return None if entry is None or lists_messages(entry) else entry
+
+    def items(self, positions: Iterable[int], turn: int | None, reason: str) -> list[GCRemovalItem]:
+        """The account of messages that leave together: one item where a whole container goes."""
+        history = self.history
+        if self.budget is None:
+            return [
+                GCRemovalItem(
+                    CONVERSATION,
+                    f"turn_{turn}" if turn is not None else "gc_summary",
+                    sum(self.tokens(at) for at in positions),
+                    reason,
+                    [history[at].message_id for at in positions],
+                )
+            ]
+        tracked: dict[str, dict[str, list[int]]] = {}
+        entries: dict[str, SourceEntry] = {}
+        untracked: list[int] = []
+        for at in positions:
+            located = self.located(at)
+            if located is None:
+                untracked.append(at)
+                continue
+            entries[located.path] = located.entry
+            container = located.path.rpartition("/")[0]
+            tracked.setdefault(container, {}).setdefault(located.path, []).append(at)
+        items: list[GCRemovalItem] = []
+        for container, paths in tracked.items():
+            items += self._items_below(container, paths, entries, reason)
+        whole = self.whole_turn(turn) if untracked else None
+        if whole is not None:
+            ids = [history[at].message_id for at in untracked]
+            freed = whole.total_tokens()
+            items.append(GCRemovalItem(CONVERSATION, f"turn_{turn}", freed, reason, ids))
+        return items
+
+    def _items_below(
+        self,
+        container: str,
+        paths: dict[str, list[int]],
+        entries: dict[str, SourceEntry],
+        reason: str,
+    ) -> list[GCRemovalItem]:
+        assert self.budget is not None
+        history = self.history
+        holder = self.budget.get_child(CONVERSATION, container) if container else None
+        leaves_whole = (
+            holder is not None
+            and not holder.message_ids
+            and len(holder.children) == len(paths)
+            and all(len(entries[path].message_ids) == len(at) for path, at in paths.items())
+        )
+        if leaves_whole:
+            assert holder is not None
+            ids = [history[at].message_id for positions in paths.values() for at in positions]
+            freed = holder.total_tokens()
+            return [GCRemovalItem(CONVERSATION, container, freed, reason, ids)]
+        return [
+            GCRemovalItem(
+                CONVERSATION,
+                path,
+                entries[path].total_tokens()
+                if len(entries[path].message_ids) == len(positions)
+                else sum(self.tokens(at) for at in positions),
+                reason,
+                [history[at].message_id for at in positions],
+            )
+            for path, positions in paths.items()
+        ]
+
+
+def lists_messages(entry: SourceEntry) -> bool:
+    """Whether the entry, or one below it, says which messages it stands for."""
+    return bool(entry.message_ids) or any(map(lists_messages, entry.children.values()))
+
+
+_STRENGTH = {GCPolicy.LOCKED: 2, GCPolicy.PRESERVABLE: 1}
+
+
+def _stronger(one: GCPolicy, other: GCPolicy) -> GCPolicy:
+    return other if _STRENGTH.get(other, 0) > _STRENGTH.get(one, 0) else one

@@ -1,0 +1,50 @@
+"""What a collection writes into a history: summaries, notices, and the line a stub leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jaato.history import STUB_MARK, Kind, Message, Part, Role
+
+SUMMARY_OPENS = "[Context Summary - Previous conversation compressed]"
+SUMMARY_CLOSES = "[End Context Summary]"
+
+
+def create_summary_message(summary: str) -> Message:
+    """A summary, delimited so that the model knows it for one."""
+    text = f"{SUMMARY_OPENS}\n{summary}\n{SUMMARY_CLOSES}"
+    return Message(Role.USER, (Part(text=text),), kind=Kind.SUMMARY)
+
+
+def create_gc_notification_message(text: str) -> Message:
+    """A notice to the model that something left its window."""
+    return Message(Role.USER, (Part(text=f"[System: {text}]"),), kind=Kind.NOTICE)
+
+
+def stubbed(message: Message, tokens: int) -> Message | None:
+    """The message with a line in place of each tool result; None if it has none left to shorten.
+
+    The line names the tool and a rounded size: few distinct lines mean few counts, and nothing
+    more is promised, since without a stash nothing can be called back.
+    """
+    results = sum(part.function_response is not None for part in message.parts)
+    if not results:
+        return None
+    share = _rounded(tokens // results)
+    parts = tuple(_stub(part, share) for part in message.parts)
+    return None if parts == message.parts else message.with_parts(parts)
+
+
+def _stub(part: Part, tokens: int) -> Part:
+    result = part.function_response
+    if result is None or STUB_MARK in part.extra:
+        return part
+    what = f"{result.name} error" if result.is_error else f"{result.name} result"
+    line = f"[{what} removed to free context: about {tokens:,} tokens]"
+    short = replace(result, result=line, attachments=())
+    return Part(function_response=short, extra={**part.extra, STUB_MARK: True})
+
+
+def _rounded(tokens: int) -> int:
+    scale = 10 ** max(len(str(tokens)) - 2, 0)
+    return tokens // scale * scale

@@ -1,0 +1,82 @@
+"""Makes a budget agree with the history that a collection left, whoever wrote the plug-in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaato.budget import InstructionBudget, InstructionSource
+from jaato.budget.conversation import forget, locate, shrink, track
+from jaato.gc.ledger import lists_messages
+from jaato.gc.result import GCResult
+from jaato.history import Kind, Message
+from jaato.ports import TokenCounter
+from jaato.tokens import message_tokens
+
+
+def settle(
+    budget: InstructionBudget,
+    result: GCResult,
+    before: Sequence[Message],
+    after: Sequence[Message],
+    counter: TokenCounter,
+) -> None:
+    """Bring the budget from `before` to `after`.
+
+    The conversation is settled by what really changed, not by what the plug-in says it removed:
+    keys that do not exist, or a list that was forgotten, cannot make the two drift. The removal
+    list decides for what no history shows (tool schemas, enrichment, entries without messages).
+    """
+    if not result.success:
+        return
+    remaining = {message.message_id for message in after}
+    leaving = {
+        message.message_id: message_tokens(counter, message)
+        for message in before
+        if message.message_id not in remaining
+    }
+    _remove_unshown(budget, result)
+    if leaving:
+        forget(budget, leaving)
+    known = set(map(id, before))
+    for at, message in enumerate(after):
+        if id(message) in known:
+            continue
+        tokens = message_tokens(counter, message)
+        if locate(budget, message.message_id) is None or message.kind is Kind.NOTICE:
+            _add(budget, after, at, tokens)
+        else:
+            shrink(budget, message.message_id, tokens)
+
+
+def _remove_unshown(budget: InstructionBudget, result: GCResult) -> None:
+    for item in result.removal_list:
+        if item.child_key is None:
+            if item.source is InstructionSource.CONVERSATION:
+                continue
+            entry = budget.get_entry(item.source)
+            if entry is not None:
+                entry.children.clear()
+                entry.tokens = 0
+            continue
+        child = budget.get_child(item.source, item.child_key)
+        if child is not None and not lists_messages(child):
+            budget.remove_child(item.source, item.child_key)
+
+
+def _add(budget: InstructionBudget, after: Sequence[Message], at: int, tokens: int) -> None:
+    message = after[at]
+    if message.kind is not Kind.PLAIN or at == 0:
+        track(budget, message, tokens)
+        return
+    # A plug-in that rewrites messages under new ids puts them into the turn they stand in.
+    neighbour = locate(budget, after[at - 1].message_id)
+    if neighbour is None or "/" not in neighbour.path:
+        track(budget, message, tokens)
+        return
+    turn = neighbour.path.rpartition("/")[0]
+    budget.add_child(
+        InstructionSource.CONVERSATION,
+        f"{turn}/{message.message_id}",
+        tokens,
+        message_ids=[message.message_id],
+    )

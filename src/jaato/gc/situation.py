@@ -1,0 +1,240 @@
+"""What a strategy decides on: one history, its numbers, and what the settings protect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaato.budget import GCPolicy, InstructionBudget
+from jaato.gc.config import GCConfig
+from jaato.gc.ledger import CONVERSATION, Ledger
+from jaato.gc.result import GCTriggerReason
+from jaato.history import Message, Outline, Role, Span, is_legal, repaired
+from jaato.history.coherence import Violation
+from jaato.ports import TokenCounter
+from jaato.tokens import history_tokens
+
+KEPT = frozenset({GCPolicy.LOCKED, GCPolicy.PRESERVABLE})
+ONLY_LOCKED = frozenset({GCPolicy.LOCKED})
+
+
+class Situation:
+    """Everything that is known when a collection begins. Read only."""
+
+    def __init__(
+        self,
+        history: Sequence[Message],
+        *,
+        usage: Mapping[str, Any],
+        config: GCConfig,
+        options: Mapping[str, Any],
+        reason: GCTriggerReason,
+        budget: InstructionBudget | None,
+        counter: TokenCounter,
+        numbers: Mapping[str, int],
+    ) -> None:
+        self.repairs: tuple[Violation, ...] = ()
+        if is_legal(history):
+            self.history = history
+        else:
+            self.history, self.repairs = repaired(history)
+        self.config = config
+        self.options = options
+        self.reason = reason
+        self.budget = budget
+        self.counter = counter
+        self.ledger = Ledger(self.history, counter, budget)
+        self.outline = Outline.of(self.history)
+        self.spans = self.outline.spans
+        self.limit = _limit(usage, budget)
+        self.total = self._total(history, usage)
+        self.percent = self._percent(usage)
+        self.numbers = self._numbered(numbers)
+        self.preserve_recent = config.preserve_recent_turns
+        pinned = set(config.pinned_turn_indices)
+        turns = [at for at, span in enumerate(self.spans) if not span.is_summary]
+        # The last turn is the one being worked on: without it there is nothing to answer.
+        self.recent = frozenset(turns[-max(self.preserve_recent, 1) :])
+        self.pinned = frozenset(at for at in turns if self.numbers[at] in pinned)
+        self.turn_count = len(turns)
+
+    @property
+    def protected(self) -> frozenset[int]:
+        """The spans that stay whole: recent and pinned turns."""
+        return self.recent | self.pinned
+
+    @property
+    def old_turns(self) -> list[int]:
+        """The turns that nothing protects, oldest first."""
+        protected = self.protected
+        return [
+            at for at, span in enumerate(self.spans) if not span.is_summary and at not in protected
+        ]
+
+    @property
+    def old_summaries(self) -> list[int]:
+        """The summaries that may go: none, unless there is pressure."""
+        if not self.under_pressure:
+            return []
+        return [at for at, span in enumerate(self.spans) if span.is_summary]
+
+    @property
+    def under_pressure(self) -> bool:
+        """Whether what is worth keeping may go too. Never in continuous mode."""
+        if self.config.continuous_mode:
+            return False
+        if self.reason is GCTriggerReason.CONTEXT_LIMIT:
+            return True
+        return self.percent is not None and self.percent >= (self.config.pressure_percent or 0)
+
+    @property
+    def spared(self) -> frozenset[GCPolicy]:
+        """The policies that stay behind when their turn leaves."""
+        return ONLY_LOCKED if self.under_pressure else KEPT
+
+    @property
+    def target_tokens(self) -> int | None:
+        """Where to land; None where no limit is known."""
+        return None if self.limit is None else int(self.limit * self.config.target_percent / 100)
+
+    @property
+    def tokens_to_free(self) -> int | None:
+        """How much has to go; None: all that may."""
+        target = self.target_tokens
+        if target is None:
+            return None
+        if self.reason is GCTriggerReason.CONTEXT_LIMIT:
+            # The provider has said it does not fit, whatever was counted here.
+            target = min(target, int(self.total * self.config.target_percent / 100))
+        return self.total - target
+
+    @property
+    def turns_to_leave(self) -> int | None:
+        """How many turns have to go where their number was the trigger, else None."""
+        limit = self.config.max_turns
+        if self.reason is not GCTriggerReason.TURN_LIMIT or limit is None:
+            return None
+        # Down to the same share as the window, so that the next turn does not trigger again.
+        return self.turn_count - max(int(limit * self.config.target_percent / 100), 1)
+
+    @property
+    def is_content(self) -> bool:
+        """Whether the goal is reached before anything is done."""
+        need, turns = self.tokens_to_free, self.turns_to_leave
+        if turns is not None:
+            return turns <= 0 and (need is None or need <= 0)
+        return need is not None and need <= 0
+
+    @property
+    def conversation_tokens(self) -> int:
+        """What the messages cost, without system instructions, tools and enrichment."""
+        if self.budget is None:
+            return history_tokens(self.counter, self.history)
+        entry = self.budget.get_entry(CONVERSATION)
+        return entry.total_tokens() if entry is not None else 0
+
+    def remembered(self) -> dict[str, int]:
+        """The number of each turn by its first message, for a next time without a budget."""
+        return {
+            self._opener(span): turn
+            for span, turn in zip(self.spans, self.numbers, strict=True)
+            if turn is not None
+        }
+
+    @property
+    def minimum(self) -> int:
+        """A collection that frees less is not worth an edit."""
+        if self.limit is None or self.reason in {
+            GCTriggerReason.MANUAL,
+            GCTriggerReason.CONTEXT_LIMIT,
+        }:
+            return 0
+        return int(self.limit * self.config.min_free_percent / 100)
+
+    def leaving(self, index: int, spare: frozenset[GCPolicy]) -> list[int]:
+        """The positions of a span that go when it goes: all but what policy spares.
+
+        With a spared message stays its whole step and the message that opens its turn, so that
+        no call loses its result and no answer its question.
+        """
+        span = self.spans[index]
+        if self.budget is None:
+            return list(span)
+        number = self.numbers[index]
+        kept = [at for at in span if self.ledger.policy(at, number) in spare]
+        if not kept:
+            return list(span)
+        closure = {span.start} if self.history[span.start].opens_turn else set()
+        for at in kept:
+            closure.update(self._unit(span, at))
+        return [at for at in span if at not in closure]
+
+    def _unit(self, span: Span, at: int) -> range:
+        """The step around a position, found by walking outwards from it."""
+        history = self.history
+        first = at
+        while first > span.start and history[first].result_ids:
+            first -= 1
+        last = at + 1
+        while last < span.stop and history[last].result_ids:
+            last += 1
+        return range(first, last)
+
+    def steps_to_spare(self) -> int:
+        """The position from which the last `preserve_recent_steps` steps of the history begin."""
+        wanted = self.config.preserve_recent_steps
+        for at in range(len(self.history) - 1, -1, -1):
+            if wanted <= 0:
+                return at + 1
+            if self.history[at].role is Role.MODEL:
+                wanted -= 1
+        return 0
+
+    def _total(self, history: Sequence[Message], usage: Mapping[str, Any]) -> int:
+        if self.budget is not None:
+            return self.budget.total_tokens()
+        said = number(usage.get("total_tokens"))
+        return history_tokens(self.counter, history) if said is None else int(said)
+
+    def _percent(self, usage: Mapping[str, Any]) -> float | None:
+        said = number(usage.get("percent_used"))
+        if said is None and self.limit:
+            return self.total / self.limit * 100
+        return said
+
+    def _numbered(self, known: Mapping[str, int]) -> list[int | None]:
+        """The absolute number of each turn: the budget's, else what was remembered, else order."""
+        numbers: list[int | None] = []
+        following = 0
+        first = next((span for span in self.spans if not span.is_summary), None)
+        if self.budget is not None or first is None or self._opener(first) not in known:
+            # Another conversation than the one remembered.
+            known = {}
+        for span in self.spans:
+            if span.is_summary:
+                numbers.append(None)
+                continue
+            located = self.ledger.located(span.start)
+            turn = located.turn if located is not None else known.get(self._opener(span))
+            if turn is None or turn < following:
+                turn = following
+            numbers.append(turn)
+            following = turn + 1
+        return numbers
+
+    def _opener(self, span: Span) -> str:
+        return self.history[span.start].message_id
+
+
+def number(value: object) -> float | None:
+    """A usage figure that can be calculated with, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value if value >= 0 else None
+
+
+def _limit(usage: Mapping[str, Any], budget: InstructionBudget | None) -> int | None:
+    limit = budget.context_limit if budget is not None else None
+    said = number(limit or usage.get("context_limit"))
+    return int(said) if said else None

@@ -1,0 +1,1 @@
+"""The four strategies of the specification, one file each. Decisions only."""

@@ -1,0 +1,1 @@
+"""Message types, under the names that their users import."""

@@ -1,0 +1,1 @@
+"""Subagent configuration, under the names that its users import."""
