@@ -1,5 +1,7 @@
 """The single source of truth for usage: what fills the window, and what may leave it."""
 
+from jaato.budget.conversation import Located, budget_for, forget, locate, shrink, track
+from jaato.budget.entry import SourceEntry
 from jaato.budget.policies import (
     DEFAULT_SOURCE_POLICIES,
     DEFAULT_SYSTEM_POLICIES,
@@ -13,6 +15,8 @@ from jaato.budget.policies import (
     SystemChildType,
     estimate_tokens,
 )
+from jaato.budget.snapshot import SNAPSHOT_VERSION, SnapshotError
+from jaato.budget.tree import InstructionBudget
 
 __all__ = [
     "DEFAULT_SOURCE_POLICIES",
@@ -20,10 +24,20 @@ __all__ = [
     "DEFAULT_TOOL_POLICIES",
     "DEFAULT_TURN_POLICIES",
     "GC_POLICY_INDICATORS",
+    "SNAPSHOT_VERSION",
     "ConversationTurnType",
     "GCPolicy",
+    "InstructionBudget",
     "InstructionSource",
+    "Located",
     "PluginToolType",
+    "SnapshotError",
+    "SourceEntry",
     "SystemChildType",
+    "budget_for",
     "estimate_tokens",
+    "forget",
+    "locate",
+    "shrink",
+    "track",
 ]

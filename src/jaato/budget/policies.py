@@ -1,9 +1,9 @@
-"""What the budget can hold and how each kind may be collected: names and tables, no behaviour."""
+"""What the budget can hold and how each kind may be collected: names, tables, and their reading."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from math import ceil, isfinite
+from math import ceil, inf
 
 
 class InstructionSource(StrEnum):
@@ -86,13 +86,27 @@ GC_POLICY_INDICATORS: dict[GCPolicy, str] = {
 }
 
 
+def default_child_policy(source: InstructionSource, key: str) -> GCPolicy:
+    """The policy of a child that was given none: by its known key, else its source's default."""
+    if source is InstructionSource.SYSTEM and key in set(SystemChildType):
+        return DEFAULT_SYSTEM_POLICIES[SystemChildType(key)]
+    if source is InstructionSource.PLUGIN and key in set(PluginToolType):
+        return DEFAULT_TOOL_POLICIES[PluginToolType(key)]
+    if source is InstructionSource.CONVERSATION:
+        if key in set(ConversationTurnType):
+            return DEFAULT_TURN_POLICIES[ConversationTurnType(key)]
+        if key.startswith("gc_summary"):
+            return DEFAULT_TURN_POLICIES[ConversationTurnType.TURN_SUMMARY]
+    return DEFAULT_SOURCE_POLICIES[source]
+
+
 def estimate_tokens(text: str, chars_per_token: float = 4.0) -> int:
     """A rough count: characters over `chars_per_token`, rounded up; 0 for nothing.
 
-    Never raises: a ratio that is not a positive number counts as 4.0. It undercounts logs, CJK
-    and base64 by half or more; `jaato.tokens` counts exactly.
+    Never raises: a ratio that gives no count is read as 4.0. It undercounts logs, CJK and base64
+    by half or more; `jaato.tokens` counts exactly.
     """
     if not text:
         return 0
-    usable = isfinite(chars_per_token) and chars_per_token > 0
-    return ceil(len(text) / (chars_per_token if usable else 4.0))
+    count = len(text) / chars_per_token if chars_per_token > 0 else inf
+    return ceil(count if 0 < count < inf else len(text) / 4)

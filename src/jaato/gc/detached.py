@@ -31,16 +31,20 @@ def detached_entries(situation: Situation) -> list[Detached]:
     source = situation.budget.get_entry(CONVERSATION) if situation.budget is not None else None
     if source is None:
         return []
+    loose = [
+        entry
+        for entry in source.children.values()
+        if not _shows_a_message(entry) and entry.total_tokens() and not lists_messages(entry)
+    ]
+    if not loose:
+        return []
     shown = {number for number in situation.numbers if number is not None}
     found: dict[str, tuple[int | None, SourceEntry]] = {}
-    for key, entry in source.children.items():
-        match = _TURN.match(key)
+    for entry in loose:
+        match = _TURN.match(entry.key)
         turn = int(match.group(1)) if match else None
-        if turn in shown or not entry.total_tokens() or lists_messages(entry):
-            continue
-        found[key] = (turn, entry)
-    if not found:
-        return []
+        if turn not in shown:
+            found[entry.key] = (turn, entry)
     turns = sorted({*shown, *(turn for turn, _ in found.values() if turn is not None)})
     safe = {*turns[-max(situation.preserve_recent, 1) :], *situation.config.pinned_turn_indices}
     return [
@@ -54,3 +58,9 @@ def detached_entries(situation: Situation) -> list[Detached]:
         for key, (turn, entry) in found.items()
         if turn not in safe and not entry.locked_tokens()
     ]
+
+
+def _shows_a_message(entry: SourceEntry) -> bool:
+    """The quick answer for nearly every entry: its first child names its message."""
+    first = next(iter(entry.below()), entry)
+    return bool(first.message_ids)

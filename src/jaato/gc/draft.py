@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from jaato.budget import GCPolicy, InstructionSource
+from jaato.budget import GCPolicy, InstructionSource, SourceEntry
 from jaato.gc.marks import create_gc_notification_message, create_summary_message, stubbed
 from jaato.gc.plan import Digest, Plan
 from jaato.gc.result import GCRemovalItem
 from jaato.gc.situation import Situation
-from jaato.history import Drop, Edit, Fold, Kind, Message, Notify, Span, Stub, edit_point
+from jaato.history import Drop, Edit, Fold, Message, Notify, Span, Stub, edit_point
+from jaato.history.turns import notices, thinking
 from jaato.tokens import message_tokens
 
 WORST = 9_999_999
@@ -36,7 +38,7 @@ class Draft:
         self._removals: dict[int, list[GCRemovalItem]] = {}  # by span, so that a drop undoes stubs
         self._cleared: list[GCRemovalItem] = []
         self.turns_left = 0
-        self._gone: dict[int, list[int]] = {}
+        self._gone: dict[int, Collection[int]] = {}
         self._stubs: dict[int, Stub] = {}
         self._drops: list[Drop] = []
         self._fold: Fold | None = None
@@ -56,19 +58,39 @@ class Draft:
         """What would go with this span and has not gone yet."""
         positions = self.situation.leaving(index, spare)
         gone = self._gone.get(index)
-        if gone is None:
+        if not gone:
             return positions
         before = set(gone)
         return [at for at in positions if at not in before]
 
     def drop(self, index: int, reason: str, spare: frozenset[GCPolicy]) -> bool:
         """Let a span go, but for what policy spares. Whether anything went."""
+        span = self.situation.spans[index]
+        holder = self.situation.ledger.plain_turn(span)
+        if holder is not None:
+            return self._drop_whole(index, span, holder, reason)
         positions = self.leaving(index, spare)
         if not positions:
             return False
         self.dropped.append(index)
         self._leave(index, positions, reason)
         self._drops += [Drop(span=run, why=reason) for run in _runs(positions)]
+        return True
+
+    def _drop_whole(self, index: int, span: Span, holder: SourceEntry, reason: str) -> bool:
+        """The same for a turn that the budget holds as one thing: nearly all of them."""
+        if index in self._gone:
+            return False
+        for at in span if self._stubs else ():
+            if at in self._stubs:
+                self._unstub(index, at)
+        item = self.situation.ledger.whole_item(span, holder, reason)
+        self._removals.setdefault(index, []).append(item)
+        self.freed += item.tokens_freed
+        self._gone[index] = span
+        self.turns_left += 1
+        self.dropped.append(index)
+        self._drops.append(Drop(span=span, why=reason))
         return True
 
     def drop_oldest(self, indices: Iterable[int], reason: str) -> None:
@@ -83,13 +105,12 @@ class Draft:
         for at in positions:
             if at in self._stubs:
                 self._unstub(index, at)
-        items = situation.ledger.items(positions, situation.numbers[index], reason)
+        items = situation.ledger.items(positions, reason, partial(situation.number_of, index))
         self._removals.setdefault(index, []).extend(items)
         self.freed += sum(item.tokens_freed for item in items)
-        gone = self._gone.setdefault(index, [])
-        gone += positions
+        gone = self._gone[index] = [*self._gone.get(index, ()), *positions]
         span = situation.spans[index]
-        if not span.is_summary and len(gone) == len(span):
+        if span.is_turn and len(gone) == len(span):
             self.turns_left += 1
 
     def _unstub(self, index: int, at: int) -> None:
@@ -119,8 +140,7 @@ class Draft:
         gain = tokens - message_tokens(situation.counter, short)
         if gain < SMALLEST_STUB_GAIN:
             return False
-        number = situation.numbers[index]
-        key = located.path if located is not None else f"turn_{number}"
+        key = located.path if located is not None else f"turn_{situation.numbers[index]}"
         item = GCRemovalItem(
             InstructionSource.CONVERSATION, key, gain, reason, [message.message_id]
         )
@@ -194,7 +214,7 @@ class Draft:
             notification = self._template.format(**self._figures(gain, len(removals)))
             for notice in self._old_notices():
                 edits.append(Drop(span=Span(notice, notice + 1), why="notice_replaced"))
-                items = situation.ledger.items([notice], None, "notice_replaced")
+                items = situation.ledger.items([notice], "notice_replaced")
                 removals += items
                 after -= sum(item.tokens_freed for item in items)
             message = create_gc_notification_message(notification)
@@ -224,7 +244,7 @@ class Draft:
     def turns_dropped(self) -> int:
         """How many turns were dropped, whole or but for what policy spares."""
         spans = self.situation.spans
-        return sum(not spans[index].is_summary for index in set(self.dropped))
+        return sum(spans[index].is_turn for index in set(self.dropped))
 
     def _figures(self, gain: int, items: int) -> dict[str, int]:
         truncated = self.turns_dropped
@@ -250,15 +270,10 @@ class Draft:
         return Plan(tokens_before=total, tokens_after=total, because=because, details=details)
 
     def _has_left(self, at: int) -> bool:
-        return any(at in positions for positions in self._gone.values())
+        return at in self._gone.get(self.situation.spans.index_at(at), ())
 
     def _old_notices(self) -> list[int]:
-        history = self.situation.history
-        return [
-            at
-            for at, message in enumerate(history)
-            if message.kind is Kind.NOTICE and not self._has_left(at)
-        ]
+        return [at for at in notices(self.situation.shapes) if not self._has_left(at)]
 
     def _notice_at(self) -> int:
         """In front of all that is not LOCKED: the request of the user comes first, always."""
@@ -295,9 +310,12 @@ class Draft:
     def _thoughts_after(self, point: int | None) -> int:
         if point is None:
             return 0
-        history = self.situation.history
-        gone = {at for positions in self._gone.values() for at in positions}
-        return sum(history[at].thoughts for at in range(point, len(history)) if at not in gone)
+        situation = self.situation
+        return sum(
+            situation.history[at].thoughts
+            for at in thinking(situation.shapes)
+            if at >= point and not self._has_left(at)
+        )
 
 
 PLACEHOLDERS = ("removed", "kept", "tokens_freed", "truncated", "summarized", "items", "freed")

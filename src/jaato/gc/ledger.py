@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from operator import attrgetter
 
 from jaato.budget import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
-from jaato.budget.conversation import Located, locate
+from jaato.budget.conversation import Located, locate, turn_holding
 from jaato.gc.result import GCRemovalItem
-from jaato.history import Message
+from jaato.history import Message, Span
 from jaato.ports import TokenCounter
 from jaato.tokens import message_tokens
 
+_message_id = attrgetter("message_id")
 CONVERSATION = InstructionSource.CONVERSATION
 
 
@@ -27,6 +30,8 @@ class Ledger:
         self.counter = counter
         self.budget = budget
         self._containers: dict[str, GCPolicy] = {}
+        self._plain: dict[int, SourceEntry | None] = {}
+        self._ids: dict[int, list[str]] = {}
 
     def located(self, at: int) -> Located | None:
         """Where the budget tracks a message."""
@@ -82,14 +87,57 @@ class Ledger:
         entry = self.budget.get_child(CONVERSATION, f"turn_{turn}")
         return None if entry is None or lists_messages(entry) else entry
 
-    def items(self, positions: Iterable[int], turn: int | None, reason: str) -> list[GCRemovalItem]:
-        """The account of messages that leave together: one item where a whole container goes."""
+    def plain_turn(self, span: Span) -> SourceEntry | None:
+        """The `turn_N` entry that holds exactly these messages and nothing worth sparing.
+
+        Most turns are like that, and such a turn is dealt with as one thing.
+        """
+        if span.start not in self._plain:
+            self._plain[span.start] = self._find_plain(span)
+        return self._plain[span.start]
+
+    def _find_plain(self, span: Span) -> SourceEntry | None:
+        if self.budget is None:
+            return None
+        opener = self.history[span.start].message_id
+        holder = turn_holding(self.budget, opener)
+        if holder is None or not holder.is_free or holder.message_ids:
+            return None
+        entries = holder.below()
+        if len(entries) != len(span) or not self._source_is_free:
+            return None
+        shown = list(map(_message_id, self.history[span.start : span.stop]))
+        for message_id, entry in zip(shown, entries, strict=True):
+            ids = entry.message_ids
+            if len(ids) != 1 or ids[0] != message_id:
+                return None
+        self._ids[span.start] = shown
+        return holder
+
+    def whole_item(self, span: Span, holder: SourceEntry, reason: str) -> GCRemovalItem:
+        """The account of a plain turn that leaves."""
+        ids = self._ids[span.start]
+        return GCRemovalItem(CONVERSATION, holder.key, holder.total_tokens(), reason, ids)
+
+    @cached_property
+    def _source_is_free(self) -> bool:
+        source = self.budget.get_entry(CONVERSATION) if self.budget is not None else None
+        return source is not None and source.gc_policy in _FREE
+
+    def items(
+        self, positions: Sequence[int], reason: str, turn: Callable[[], int | None] = lambda: None
+    ) -> list[GCRemovalItem]:
+        """The account of messages that leave together: one item where a whole container goes.
+
+        `turn` is asked for the number of their turn only where the budget does not say.
+        """
         history = self.history
         if self.budget is None:
+            number = turn()
             return [
                 GCRemovalItem(
                     CONVERSATION,
-                    f"turn_{turn}" if turn is not None else "gc_summary",
+                    f"turn_{number}" if number is not None else "gc_summary",
                     sum(self.tokens(at) for at in positions),
                     reason,
                     [history[at].message_id for at in positions],
@@ -109,11 +157,11 @@ class Ledger:
         items: list[GCRemovalItem] = []
         for container, paths in tracked.items():
             items += self._items_below(container, paths, entries, reason)
-        whole = self.whole_turn(turn) if untracked else None
+        whole = self.whole_turn(number := turn()) if untracked else None
         if whole is not None:
             ids = [history[at].message_id for at in untracked]
             freed = whole.total_tokens()
-            items.append(GCRemovalItem(CONVERSATION, f"turn_{turn}", freed, reason, ids))
+            items.append(GCRemovalItem(CONVERSATION, f"turn_{number}", freed, reason, ids))
         return items
 
     def _items_below(
@@ -156,6 +204,7 @@ def lists_messages(entry: SourceEntry) -> bool:
     return bool(entry.message_ids) or any(map(lists_messages, entry.children.values()))
 
 
+_FREE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})
 _STRENGTH = {GCPolicy.LOCKED: 2, GCPolicy.PRESERVABLE: 1}
 
 

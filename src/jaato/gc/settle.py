@@ -28,17 +28,20 @@ def settle(
     """
     if not result.success:
         return
-    remaining = {message.message_id for message in after}
+    _remove_unshown(budget, result)
+    # What both end with is the same, and found without looking at a message: most of a history.
+    same = _common_tail(before, after)
+    head, new_head = before[: len(before) - same], after[: len(after) - same]
+    remaining = {message.message_id for message in new_head}
     leaving = {
         message.message_id: message_tokens(counter, message)
-        for message in before
+        for message in head
         if message.message_id not in remaining
     }
-    _remove_unshown(budget, result)
     if leaving:
         forget(budget, leaving)
-    known = set(map(id, before))
-    for at, message in enumerate(after):
+    known = set(map(id, head))
+    for at, message in enumerate(new_head):
         if id(message) in known:
             continue
         tokens = message_tokens(counter, message)
@@ -46,6 +49,18 @@ def settle(
             _add(budget, after, at, tokens)
         else:
             shrink(budget, message.message_id, tokens)
+
+
+def _common_tail(one: Sequence[Message], other: Sequence[Message]) -> int:
+    """How many messages at the end are equal. Lists compare in C, by identity first."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _remove_unshown(budget: InstructionBudget, result: GCResult) -> None:

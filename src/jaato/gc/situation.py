@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from jaato.budget import GCPolicy, InstructionBudget
 from jaato.gc.config import GCConfig
 from jaato.gc.ledger import CONVERSATION, Ledger
 from jaato.gc.result import GCTriggerReason
-from jaato.history import Message, Outline, Role, Span, is_legal, repaired
-from jaato.history.coherence import Violation
+from jaato.history import Message, Outline, Role, Span, Violation, is_legal, repaired, shapes_of
 from jaato.ports import TokenCounter
 from jaato.tokens import history_tokens
 
@@ -34,52 +34,54 @@ class Situation:
         counter: TokenCounter,
         numbers: Mapping[str, int],
     ) -> None:
+        shapes = shapes_of(history)
         self.repairs: tuple[Violation, ...] = ()
-        if is_legal(history):
-            self.history = history
-        else:
+        self.history: Sequence[Message] = history
+        if not is_legal(history, shapes):
             self.history, self.repairs = repaired(history)
+            shapes = shapes_of(self.history)
+        self.shapes = shapes
+        self.spans = Outline(shapes)
         self.config = config
         self.options = options
         self.reason = reason
         self.budget = budget
         self.counter = counter
         self.ledger = Ledger(self.history, counter, budget)
-        self.outline = Outline.of(self.history)
-        self.spans = self.outline.spans
         self.limit = _limit(usage, budget)
         self.total = self._total(history, usage)
         self.percent = self._percent(usage)
-        self.numbers = self._numbered(numbers)
+        self._remembered = numbers
         self.preserve_recent = config.preserve_recent_turns
-        pinned = set(config.pinned_turn_indices)
-        turns = [at for at, span in enumerate(self.spans) if not span.is_summary]
+        self.turns = self.spans.turns()
+        self.turn_count = len(self.turns)
         # The last turn is the one being worked on: without it there is nothing to answer.
-        self.recent = frozenset(turns[-max(self.preserve_recent, 1) :])
-        self.pinned = frozenset(at for at in turns if self.numbers[at] in pinned)
-        self.turn_count = len(turns)
+        self.recent = frozenset(self.turns[-max(self.preserve_recent, 1) :])
+        self.pinned = self._pinned()
 
-    @property
+    def _pinned(self) -> frozenset[int]:
+        pins = set(self.config.pinned_turn_indices)
+        if not pins:
+            return frozenset()
+        return frozenset(at for at in self.turns if self.numbers[at] in pins)
+
+    @cached_property
     def protected(self) -> frozenset[int]:
         """The spans that stay whole: recent and pinned turns."""
         return self.recent | self.pinned
 
-    @property
+    @cached_property
     def old_turns(self) -> list[int]:
         """The turns that nothing protects, oldest first."""
         protected = self.protected
-        return [
-            at for at, span in enumerate(self.spans) if not span.is_summary and at not in protected
-        ]
+        return [index for index in self.turns if index not in protected]
 
     @property
     def old_summaries(self) -> list[int]:
         """The summaries that may go: none, unless there is pressure."""
-        if not self.under_pressure:
-            return []
-        return [at for at, span in enumerate(self.spans) if span.is_summary]
+        return self.spans.summaries() if self.under_pressure else []
 
-    @property
+    @cached_property
     def under_pressure(self) -> bool:
         """Whether what is worth keeping may go too. Never in continuous mode."""
         if self.config.continuous_mode:
@@ -88,17 +90,17 @@ class Situation:
             return True
         return self.percent is not None and self.percent >= (self.config.pressure_percent or 0)
 
-    @property
+    @cached_property
     def spared(self) -> frozenset[GCPolicy]:
         """The policies that stay behind when their turn leaves."""
         return ONLY_LOCKED if self.under_pressure else KEPT
 
-    @property
+    @cached_property
     def target_tokens(self) -> int | None:
         """Where to land; None where no limit is known."""
         return None if self.limit is None else int(self.limit * self.config.target_percent / 100)
 
-    @property
+    @cached_property
     def tokens_to_free(self) -> int | None:
         """How much has to go; None: all that may."""
         target = self.target_tokens
@@ -109,7 +111,7 @@ class Situation:
             target = min(target, int(self.total * self.config.target_percent / 100))
         return self.total - target
 
-    @property
+    @cached_property
     def turns_to_leave(self) -> int | None:
         """How many turns have to go where their number was the trigger, else None."""
         limit = self.config.max_turns
@@ -134,15 +136,16 @@ class Situation:
         entry = self.budget.get_entry(CONVERSATION)
         return entry.total_tokens() if entry is not None else 0
 
+    def number_of(self, index: int) -> int | None:
+        """The absolute number of one turn; None for a summary."""
+        return self.numbers[index]
+
     def remembered(self) -> dict[str, int]:
         """The number of each turn by its first message, for a next time without a budget."""
-        return {
-            self._opener(span): turn
-            for span, turn in zip(self.spans, self.numbers, strict=True)
-            if turn is not None
-        }
+        numbers = self.numbers
+        return {self._opener(at): turn for at in self.turns if (turn := numbers[at]) is not None}
 
-    @property
+    @cached_property
     def minimum(self) -> int:
         """A collection that frees less is not worth an edit."""
         if self.limit is None or self.reason in {
@@ -159,9 +162,9 @@ class Situation:
         no call loses its result and no answer its question.
         """
         span = self.spans[index]
-        if self.budget is None:
+        if self.budget is None or self.ledger.plain_turn(span) is not None:
             return list(span)
-        number = self.numbers[index]
+        number = None if self.ledger.located(span.start) is not None else self.numbers[index]
         kept = [at for at in span if self.ledger.policy(at, number) in spare]
         if not kept:
             return list(span)
@@ -203,28 +206,29 @@ class Situation:
             return self.total / self.limit * 100
         return said
 
-    def _numbered(self, known: Mapping[str, int]) -> list[int | None]:
+    @cached_property
+    def numbers(self) -> list[int | None]:
         """The absolute number of each turn: the budget's, else what was remembered, else order."""
         numbers: list[int | None] = []
         following = 0
-        first = next((span for span in self.spans if not span.is_summary), None)
-        if self.budget is not None or first is None or self._opener(first) not in known:
+        known = self._remembered
+        if self.budget is not None or not self.turns or self._opener(self.turns[0]) not in known:
             # Another conversation than the one remembered.
             known = {}
-        for span in self.spans:
-            if span.is_summary:
+        for index, span in enumerate(self.spans):
+            if not span.is_turn:
                 numbers.append(None)
                 continue
             located = self.ledger.located(span.start)
-            turn = located.turn if located is not None else known.get(self._opener(span))
+            turn = located.turn if located is not None else known.get(self._opener(index))
             if turn is None or turn < following:
                 turn = following
             numbers.append(turn)
             following = turn + 1
         return numbers
 
-    def _opener(self, span: Span) -> str:
-        return self.history[span.start].message_id
+    def _opener(self, index: int) -> str:
+        return self.history[self.spans[index].start].message_id
 
 
 def number(value: object) -> float | None:

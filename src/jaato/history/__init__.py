@@ -19,7 +19,7 @@ from jaato.history.message import (
     Role,
     ToolResult,
 )
-from jaato.history.turns import Outline, Span, span_starts, steps
+from jaato.history.turns import Outline, Span, shapes_of, span_starts, steps
 
 __all__ = [
     "STUB_MARK",
@@ -44,6 +44,7 @@ __all__ = [
     "edit_point",
     "is_legal",
     "repaired",
+    "shapes_of",
     "span_starts",
     "steps",
     "violations",

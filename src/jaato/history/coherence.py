@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 
-from jaato.history.message import Message, Part
-from jaato.history.turns import span_starts
+from jaato.history.message import ANSWERS, CALLS, EMPTY, Message, Part
+from jaato.history.turns import mask, positions, shapes_of, span_starts
+
+_ANSWERS, _CALLS, _EMPTY = mask(ANSWERS), mask(CALLS), mask(EMPTY)
+_message_id = attrgetter("message_id")
 
 
 class Breach(StrEnum):
@@ -40,24 +44,48 @@ def cut_points(history: Sequence[Message]) -> tuple[int, ...]:
     return (*span_starts(history), len(history)) if history else (0,)
 
 
-def is_legal(history: Sequence[Message]) -> bool:
-    """Whether there is no breach: the fast answer, one look at each message."""
-    awaited: list[str] = []
-    for message in history:
-        results = message.result_ids
-        if results:
-            for call_id in results:
-                if call_id not in awaited:
-                    return False
-                awaited.remove(call_id)
-        elif awaited or not message.parts:
+def is_legal(history: Sequence[Message], shapes: bytes | None = None) -> bool:
+    """Whether there is no breach: the fast answer, which looks at ids and shapes only."""
+    shapes = shapes_of(history) if shapes is None else shapes
+    if shapes.translate(_EMPTY).count(1) or len(set(map(_message_id, history))) != len(history):
+        return False
+    answers = shapes.translate(_ANSWERS).count(1)
+    end = len(history)
+    for at in positions(shapes, _CALLS):
+        if at + 1 == end:
+            break
+        awaited = history[at].call_ids
+        following = history[at + 1]
+        answers -= 1
+        if following.result_ids == awaited and not following.shape & CALLS:
+            continue
+        taken = _answered(history, at)
+        if taken is None:
             return False
-        calls = message.call_ids
-        if calls:
-            if awaited:
-                return False
-            awaited = list(calls)
-    return len({message.message_id for message in history}) == len(history)
+        answers -= taken - 1
+    return answers == 0
+
+
+def _answered(history: Sequence[Message], at: int) -> int | None:
+    """How many messages answer the calls of this one; None if any is left unanswered.
+
+    Answers may come in any order and any number of messages; at the end of the history the rest
+    is pending.
+    """
+    awaited = list(history[at].call_ids)
+    for taken, position in enumerate(range(at + 1, len(history))):
+        if not awaited:
+            return taken
+        message = history[position]
+        if not message.result_ids:
+            return None
+        for call_id in message.result_ids:
+            if call_id not in awaited:
+                return None
+            awaited.remove(call_id)
+        if awaited and message.call_ids:
+            return None
+    return len(history) - at - 1
 
 
 def violations(history: Sequence[Message]) -> tuple[Violation, ...]:

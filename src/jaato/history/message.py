@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 from jaato.errors import UsageError
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+class _Nothing(Mapping[str, Any]):
+    """An empty mapping that nobody can fill, and of which every copy is the same object."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: str) -> Any:
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "{}"
+
+    def __reduce__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: Mapping[str, Any] = _Nothing()
 STUB_MARK = "jaato.stub"
 """Key in `Part.extra` of what a stub left behind: such a part is never stubbed again."""
 
@@ -29,6 +50,24 @@ class Role(StrEnum):
     def _missing_(cls, value: object) -> Role | None:
         alias = _ROLE_ALIASES.get(value) if isinstance(value, str) else None
         return cls(alias) if alias else None
+
+
+# What a message is to its history, as bits of `Message.shape`: a collection reads the shapes of
+# all messages at once, as bytes, and looks closer only where it must.
+OPENS = 1
+"""It begins a span: it opens a turn, or is a summary."""
+CALLS = 2
+"""It calls tools and waits for their answers."""
+ANSWERS = 4
+"""It holds results of calls in an earlier message."""
+EMPTY = 8
+"""It has no parts."""
+THINKS = 16
+"""It holds thoughts."""
+FROM_MODEL = 32
+"""The model said it."""
+MARKED = 64
+"""A collection wrote it: a summary or a notice."""
 
 
 class Kind(StrEnum):
@@ -108,9 +147,9 @@ class Part:
 class Message:
     """One message of a history; frozen, so that it is counted once and shared by every copy.
 
-    `opens_turn`, `call_ids` (those that wait for an answer) and `result_ids` (those that answer
-    an earlier message) are derived once: a collection looks at every message, and must not
-    look into every part.
+    `opens_turn`, `call_ids` (those that wait for an answer), `result_ids` (those that answer an
+    earlier message) and `shape` are derived once: a collection looks at every message, and must
+    not look into every part.
     """
 
     role: Role
@@ -121,6 +160,7 @@ class Message:
     opens_turn: bool = field(init=False, compare=False, repr=False)
     call_ids: tuple[str, ...] = field(init=False, compare=False, repr=False)
     result_ids: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    shape: int = field(init=False, compare=False, repr=False)
     thoughts: int = field(init=False, compare=False, repr=False)
     _count: tuple[str, int] | None = field(init=False, compare=False, repr=False)
 
@@ -148,16 +188,29 @@ class Message:
                     results.append(call_id)
             elif part.thought is not None:
                 thoughts += 1
+        role = role if type(role) is Role else Role(role)
+        # Results of tools never start a turn, whatever role they arrive in.
+        opens_turn = role is Role.USER and kind is Kind.PLAIN and not results
         put = object.__setattr__
-        put(self, "role", role if type(role) is Role else Role(role))
+        put(self, "role", role)
         put(self, "parts", parts)
         put(self, "message_id", message_id or str(uuid.uuid4()))
         put(self, "kind", kind)
         put(self, "extra", extra)
-        # Results of tools never start a turn, whatever role they arrive in.
-        put(self, "opens_turn", self.role is Role.USER and kind is Kind.PLAIN and not results)
+        put(self, "opens_turn", opens_turn)
         put(self, "call_ids", tuple(calls))
         put(self, "result_ids", tuple(results))
+        put(
+            self,
+            "shape",
+            (OPENS if opens_turn or kind is Kind.SUMMARY else 0)
+            | (CALLS if calls else 0)
+            | (ANSWERS if results else 0)
+            | (EMPTY if not parts else 0)
+            | (THINKS if thoughts else 0)
+            | (FROM_MODEL if role is Role.MODEL else 0)
+            | (MARKED if kind is not Kind.PLAIN else 0),
+        )
         put(self, "thoughts", thoughts)
         put(self, "_count", None)
 

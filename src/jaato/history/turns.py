@@ -5,17 +5,52 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress, count
+from operator import attrgetter
 
-from jaato.history.message import Kind, Message, Role
+from jaato.history.message import ANSWERS, FROM_MODEL, MARKED, OPENS, THINKS, Message
+
+
+def mask(*bits: int) -> bytes:
+    """A table for `bytes.translate` that keeps the shapes with all of these bits."""
+    wanted = sum(bits)
+    return bytes(shape & wanted == wanted for shape in range(256))
+
+
+_OPENS = mask(OPENS)
+_SUMMARY = mask(OPENS, MARKED)
+_THINKS = mask(THINKS)
+_MARKED = mask(MARKED)
+_shape = attrgetter("shape")
+
+
+def shapes_of(history: Sequence[Message]) -> bytes:
+    """The shapes of all messages: one look at each."""
+    return bytes(map(_shape, history))
+
+
+def positions(shapes: bytes, table: bytes) -> Iterator[int]:
+    """Where the shapes are that a mask keeps."""
+    return compress(count(), shapes.translate(table))
+
+
+def thinking(shapes: bytes) -> Iterator[int]:
+    """Where messages with thoughts are."""
+    return positions(shapes, _THINKS)
+
+
+def notices(shapes: bytes) -> Iterator[int]:
+    """Where notices are."""
+    return (at for at in positions(shapes, _MARKED) if not shapes[at] & OPENS)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Messages `start` up to, not including, `stop`: one turn, or one summary."""
+    """Messages `start` up to, not including, `stop`: one turn, one summary, or loose notices."""
 
     start: int
     stop: int
-    is_summary: bool = False
+    is_turn: bool = True
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -23,60 +58,75 @@ class Span:
     def __iter__(self) -> Iterator[int]:
         return iter(range(self.start, self.stop))
 
+    def __contains__(self, position: object) -> bool:
+        return isinstance(position, int) and self.start <= position < self.stop
+
 
 def span_starts(history: Sequence[Message]) -> list[int]:
-    """Where a turn or a summary begins. One look at each message.
+    """Where a turn or a summary begins.
 
-    What comes before the first user message is a span of its own, as is what follows a
-    summary without a user message. A notice opens nothing: it belongs to no one.
+    What comes before the first user message is a span of its own, as is what follows a summary
+    without a user message.
     """
-    starts = [
-        at
-        for at, message in enumerate(history)
-        if message.opens_turn or message.kind is Kind.SUMMARY
-    ]
-    if history and (not starts or starts[0] != 0):
+    return _starts(shapes_of(history))
+
+
+def _starts(shapes: bytes) -> list[int]:
+    starts = list(positions(shapes, _OPENS))
+    if shapes and (not starts or starts[0] != 0):
         starts.insert(0, 0)
-    orphaned = [
+    headless = [
         at + 1
-        for at in starts
-        if history[at].kind is Kind.SUMMARY
-        and at + 1 < len(history)
-        and not history[at + 1].opens_turn
-        and history[at + 1].kind is not Kind.SUMMARY
+        for at in positions(shapes, _SUMMARY)
+        if at + 1 < len(shapes) and not shapes[at + 1] & OPENS
     ]
-    return sorted([*starts, *orphaned]) if orphaned else starts
+    return sorted([*starts, *headless]) if headless else starts
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """The spans of one history."""
+class Outline(Sequence[Span]):
+    """The spans of one history, made when they are asked for."""
 
-    spans: tuple[Span, ...]
+    def __init__(self, shapes: bytes) -> None:
+        self._starts = _starts(shapes)
+        self._end = len(shapes)
+        # A notice opens nothing: in a turn it is part of it, alone it belongs to no one.
+        marked = [index for index, start in enumerate(self._starts) if shapes[start] & MARKED]
+        self._summaries = [index for index in marked if shapes[self._starts[index]] & OPENS]
+        self._others = frozenset(
+            index
+            for index in marked
+            if shapes[self._starts[index]] & OPENS
+            or all(shapes[at] & MARKED for at in range(*self._bounds(index)))
+        )
 
     @classmethod
     def of(cls, history: Sequence[Message]) -> Outline:
         """Read the spans off a history."""
-        starts = span_starts(history)
-        stops = [*starts[1:], len(history)]
-        summary = Kind.SUMMARY
-        return cls(
-            tuple(
-                Span(start, stop, history[start].kind is summary)
-                for start, stop in zip(starts, stops, strict=True)
-            )
-            if starts
-            else ()
-        )
+        return cls(shapes_of(history))
 
-    @property
-    def turns(self) -> tuple[Span, ...]:
-        """The spans that are turns, oldest first."""
-        return tuple(span for span in self.spans if not span.is_summary)
+    def _bounds(self, index: int) -> tuple[int, int]:
+        starts = self._starts
+        return starts[index], starts[index + 1] if index + 1 < len(starts) else self._end
 
-    def at(self, position: int) -> Span:
-        """The span that holds a position."""
-        return self.spans[bisect_right([span.start for span in self.spans], position) - 1]
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, index: int) -> Span:  # type: ignore[override]  # spans are never sliced
+        at = index if index >= 0 else index + len(self._starts)
+        return Span(*self._bounds(at), is_turn=at not in self._others)
+
+    def index_at(self, position: int) -> int:
+        """The index of the span that holds a position."""
+        return bisect_right(self._starts, position) - 1
+
+    def turns(self) -> list[int]:
+        """The indices of the spans that are turns, oldest first."""
+        others = self._others
+        return [index for index in range(len(self._starts)) if index not in others]
+
+    def summaries(self) -> list[int]:
+        """The indices of the spans that are summaries, oldest first."""
+        return list(self._summaries)
 
 
 def steps(history: Sequence[Message], span: Span) -> Iterator[Span]:
@@ -86,12 +136,11 @@ def steps(history: Sequence[Message], span: Span) -> Iterator[Span]:
     """
     start: int | None = None
     for at in span:
-        message = history[at]
-        opens = message.role is Role.MODEL
-        if start is not None and (opens or not message.result_ids):
+        shape = history[at].shape
+        if start is not None and (shape & FROM_MODEL or not shape & ANSWERS):
             yield Span(start, at)
             start = None
-        if opens:
+        if shape & FROM_MODEL:
             start = at
     if start is not None:
         yield Span(start, span.stop)

@@ -1,0 +1,360 @@
+"""CONVERSATION as sessions and strategies use it: which message is where, and what it weighs.
+
+The source holds `turn_<N>` containers with an entry per message below (`original_request` or
+`m<k>`), and `gc_summary_<n>` and `gc_notice` beside them. N, k and n count for the session's life;
+the counters live in the source's metadata, so that a snapshot carries them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, cast
+
+from jaato.budget.children import Children
+from jaato.budget.entry import SourceEntry
+from jaato.budget.policies import (
+    DEFAULT_TURN_POLICIES,
+    ConversationTurnType,
+    GCPolicy,
+    InstructionSource,
+)
+from jaato.budget.tree import InstructionBudget
+from jaato.errors import UsageError
+from jaato.history import Kind, Message
+
+COUNTERS = "counters"
+NOTICE_KEY = "gc_notice"
+ORIGINAL_KEY = ConversationTurnType.ORIGINAL_REQUEST.value
+
+_TURN_KEY = re.compile(r"turn_(\d{1,12})", re.ASCII)
+_MESSAGE_KEY = re.compile(r"m(\d{1,12})", re.ASCII)
+_SUMMARY_KEY = re.compile(r"gc_summary_(\d{1,12})", re.ASCII)
+_CONVERSATION = InstructionSource.CONVERSATION
+_ORIGINAL = ConversationTurnType.ORIGINAL_REQUEST
+_WORKING = ConversationTurnType.WORKING
+_SUMMARY = ConversationTurnType.TURN_SUMMARY
+# Shared by all entries of a type; an entry makes its own dict when its metadata is asked for.
+_METADATA = {
+    kind: MappingProxyType({"type": kind}) for kind in (*map(str, ConversationTurnType), "notice")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a message is in the budget: a path below CONVERSATION, its entry, its turn."""
+
+    path: str
+    entry: SourceEntry
+    turn: int | None
+
+
+def track(
+    budget: InstructionBudget,
+    message: Message,
+    tokens: int,
+    *,
+    turn_type: ConversationTurnType | None = None,
+    created_at: float | None = None,
+) -> SourceEntry:
+    """Count a message that the history got. Its cost does not grow with the session.
+
+    A message that opens a turn opens the next one; the first of a session is its original
+    request, LOCKED unless `turn_type` says that it is something else. A summary or notice stands
+    beside the turns, and a notice takes the place of the one before.
+    """
+    root = budget.entries.get(_CONVERSATION)
+    if root is None:
+        root = budget.set_entry(_CONVERSATION, 0, created_at=created_at)
+    counters = root.metadata.get(COUNTERS)
+    if counters is None:
+        counters = root.metadata[COUNTERS] = _counted(root)
+    indexed = budget.index.is_current(root)
+    if message.kind is Kind.PLAIN:
+        entry = _track_in_turn(
+            root, counters, message, tokens, turn_type=turn_type, created_at=created_at
+        )
+    else:
+        entry = _track_beside(budget, root, counters, message, tokens, created_at=created_at)
+    if indexed:
+        budget.index.add(entry)
+        budget.index.follow(root)
+    return entry
+
+
+def _track_in_turn(
+    root: SourceEntry,
+    counters: dict[str, Any],
+    message: Message,
+    tokens: int,
+    *,
+    turn_type: ConversationTurnType | None,
+    created_at: float | None,
+) -> SourceEntry:
+    kind = _WORKING if turn_type is None else _turn_type(turn_type)
+    original = message.opens_turn and not counters["original"] and turn_type in (None, _ORIGINAL)
+    if original:
+        kind = _ORIGINAL
+    entry = SourceEntry(
+        _CONVERSATION,
+        tokens,
+        DEFAULT_TURN_POLICIES[kind],
+        "Original request" if original else None,
+        None,
+        _METADATA[kind],
+        created_at,
+        [message.message_id],
+    )
+    if message.opens_turn or not counters["turns"]:
+        while f"turn_{counters['turns']}" in root.children:
+            counters["turns"] += 1
+        counters["turns"] += 1
+    turn = counters["turns"] - 1
+    container = root.children.get(f"turn_{turn}")
+    if container is None:
+        container = root.children[f"turn_{turn}"] = SourceEntry(
+            _CONVERSATION,
+            0,
+            GCPolicy.PARTIAL,
+            f"Turn {turn}",
+            None,
+            {"turn": turn},
+            entry.created_at,
+        )
+    counters["messages"] += 1
+    while f"m{counters['messages']}" in container.children:
+        counters["messages"] += 1
+    key = ORIGINAL_KEY if original else f"m{counters['messages']}"
+    counters["original"] = counters["original"] or original
+    container.children[key] = entry
+    return entry
+
+
+def _track_beside(
+    budget: InstructionBudget,
+    root: SourceEntry,
+    counters: dict[str, Any],
+    message: Message,
+    tokens: int,
+    *,
+    created_at: float | None,
+) -> SourceEntry:
+    is_summary = message.kind is Kind.SUMMARY
+    entry = SourceEntry(
+        _CONVERSATION,
+        tokens,
+        DEFAULT_TURN_POLICIES[_SUMMARY] if is_summary else GCPolicy.EPHEMERAL,
+        "Context Summary" if is_summary else "GC notice",
+        None,
+        _METADATA[_SUMMARY if is_summary else "notice"],
+        created_at,
+        [message.message_id],
+    )
+    if not is_summary:
+        if (old := root.children.get(NOTICE_KEY)) is not None:
+            budget.index.drop(old)
+        root.children[NOTICE_KEY] = entry
+        return entry
+    counters["summaries"] += 1
+    while f"gc_summary_{counters['summaries']}" in root.children:
+        counters["summaries"] += 1
+    root.children[f"gc_summary_{counters['summaries']}"] = entry
+    return entry
+
+
+def locate(budget: InstructionBudget, message_id: str) -> Located | None:
+    """Where a message is. A dict lookup, but for the first one after an edit by hand."""
+    root = budget.entries.get(_CONVERSATION)
+    entry = None if root is None else budget.index.find(root, message_id)
+    if root is None or entry is None:
+        return None
+    above: list[SourceEntry] = []
+    path = ""
+    at = entry
+    while at is not root and at.holder is not None:
+        above.append(at)
+        path = f"{at.key}/{path}" if path else at.key
+        at = cast("SourceEntry", at.holder.owner)
+    return Located(path, entry, _turn_of(above))
+
+
+def turn_holding(budget: InstructionBudget, message_id: str) -> SourceEntry | None:
+    """The `turn_<N>` container that a message is directly in, if it is in one."""
+    root = budget.entries.get(_CONVERSATION)
+    entry = None if root is None else budget.index.find(root, message_id)
+    holder = None if entry is None else entry.holder
+    owner = None if holder is None else holder.owner
+    if not isinstance(owner, SourceEntry) or owner is root or owner.holder is None:
+        return None
+    return owner if owner.holder.owner is root else None
+
+
+def shrink(
+    budget: InstructionBudget, message_id: str, tokens: int, *, before: int | None = None
+) -> int:
+    """Set what a message weighs now, and return the tokens freed (below 0 where it grew).
+
+    In an entry that holds several messages the change is against `before`, else against an equal
+    share. A message that the budget does not hold frees 0.
+    """
+    root = budget.entries.get(_CONVERSATION)
+    entry = None if root is None else budget.index.find(root, message_id)
+    if entry is None:
+        return 0
+    old = entry.tokens
+    others = len(entry.message_ids) - 1
+    if others:
+        weight = old // (others + 1) if before is None else before
+        entry.tokens = max(0, old - weight) + tokens
+    else:
+        entry.tokens = tokens
+    return old - entry.tokens
+
+
+def forget(budget: InstructionBudget, message_ids: Collection[str] | Mapping[str, int]) -> int:
+    """Take messages out, and return the tokens that this removed.
+
+    An entry goes with its last message, a container with its last entry. An entry that also
+    holds other messages keeps their part: what it weighs less the counts, where a mapping from
+    id to tokens gives them, else in proportion to the ids that stay.
+    """
+    root = budget.entries.get(_CONVERSATION)
+    if root is None or not message_ids:
+        return 0
+    before = root.total_tokens()
+    index = budget.index
+    index.refresh(root)
+    gone = _Gone(root)
+    shared: dict[int, SourceEntry] = {}
+    for message_id in message_ids:
+        for entry in index.take(message_id):
+            ids = entry.message_ids
+            if len(ids) == 1 and ids[0] == message_id and entry is not root and not entry.below():
+                gone.add(entry)
+            elif message_id in ids:
+                shared[id(entry)] = entry
+    if shared:
+        names = message_ids if isinstance(message_ids, Mapping) else frozenset(message_ids)
+        for entry in shared.values():
+            _forget_some(entry, names)
+            gone.add_if_empty(entry)
+    gone.leave()
+    index.follow(root)
+    return before - root.total_tokens()
+
+
+class _Gone:
+    """Entries to be taken out: one walk to the root per mapping, not per entry."""
+
+    def __init__(self, root: SourceEntry) -> None:
+        self.root = root
+        self.level: dict[int, tuple[Children[Any], list[str]]] = {}
+
+    def add(self, entry: SourceEntry) -> None:
+        holder = entry.holder
+        if holder is None:
+            return
+        batch = self.level.get(id(holder))
+        if batch is None:
+            self.level[id(holder)] = (holder, [entry.key])
+        else:
+            batch[1].append(entry.key)
+
+    def add_if_empty(self, entry: SourceEntry) -> None:
+        if entry is not self.root and not (entry.tokens or entry.message_ids or entry.below()):
+            self.add(entry)
+
+    def leave(self) -> None:
+        while self.level:
+            level, self.level = self.level, {}
+            for holder, keys in level.values():
+                owner = holder.owner
+                if (
+                    len(keys) == len(holder)
+                    and isinstance(owner, SourceEntry)
+                    and owner is not self.root
+                    and not (owner.tokens or owner.message_ids)
+                ):
+                    self.add(owner)  # The container goes as it is, with all that is in it.
+                else:
+                    holder.discard(keys)
+
+
+def _forget_some(entry: SourceEntry, names: Collection[str] | Mapping[str, int]) -> None:
+    ids = entry.message_ids
+    left = [one for one in ids if one not in names]
+    if not left:
+        entry.tokens = 0
+    elif isinstance(names, Mapping):
+        entry.tokens = max(0, entry.tokens - sum(names[one] for one in ids if one in names))
+    else:
+        entry.tokens = entry.tokens * len(left) // len(ids)
+    entry.message_ids = left
+
+
+def budget_for(
+    history: Sequence[Message],
+    counts: Sequence[int],
+    *,
+    session_id: str = "history",
+    context_limit: int | None = None,
+    created_at: float = 0.0,
+) -> InstructionBudget:
+    """A budget for a history that has none; each message is a second younger than the last."""
+    if len(history) != len(counts):
+        raise UsageError(
+            f"{len(history)} messages and {len(counts)} counts", hint="give one count per message"
+        )
+    budget = InstructionBudget.create_default(
+        session_id, context_limit=context_limit, created_at=created_at
+    )
+    for age, (message, tokens) in enumerate(zip(history, counts, strict=True)):
+        track(budget, message, tokens, created_at=created_at + age)
+    return budget
+
+
+def _turn_type(value: object) -> ConversationTurnType:
+    try:
+        return ConversationTurnType(value)  # type: ignore[arg-type]  # checked by the call itself
+    except ValueError:
+        known = ", ".join(ConversationTurnType)
+        raise UsageError(f"{value!r} is no turn type", hint=f"one of {known}") from None
+
+
+def _number(pattern: re.Pattern[str], key: str) -> int | None:
+    found = pattern.fullmatch(key)
+    return None if found is None else int(found[1])
+
+
+def _turn_of(above: Sequence[SourceEntry]) -> int | None:
+    """The absolute turn: what a `turn_<N>` above says, else what metadata says."""
+    for entry in above:
+        key = entry.key
+        if key.startswith("turn_") and (turn := _number(_TURN_KEY, key)) is not None:
+            return turn
+    for entry in above:
+        if type(turn := entry.metadata.get("turn")) is int:
+            return turn
+    return None
+
+
+def _counted(root: SourceEntry) -> dict[str, Any]:
+    """The counters as the entries show them, for a conversation that was built by hand."""
+    keys = [child.key for child in root.below()]
+    below = [child.key for entry in root.below() for child in entry.below()]
+    turns, messages, summaries = (
+        max((n for key in some if (n := _number(pattern, key)) is not None), default=start)
+        for pattern, some, start in (
+            (_TURN_KEY, keys, -1),
+            (_MESSAGE_KEY, below, 0),
+            (_SUMMARY_KEY, keys, 0),
+        )
+    )
+    return {
+        "turns": turns + 1,
+        "messages": messages,
+        "summaries": summaries,
+        "original": turns >= 0 or ORIGINAL_KEY in keys,
+    }

@@ -1,0 +1,1 @@
+"""The plug-in contract, and how plans are made, settled and applied."""
