@@ -9,7 +9,7 @@ from jaato.errors import JaatoError
 from jaato.gc.config import GCConfig
 from jaato.gc.protocol import GCPlugin
 from jaato.gc.registry import load_gc_plugin
-from jaato.settings.gc_file import DEFAULT_PATH, MissingFileError, load_gc_settings
+from jaato.settings import DEFAULT_PATH, MissingFileError, load_gc_settings
 
 log = logging.getLogger(__name__)
 
@@ -19,12 +19,13 @@ def load_gc_from_file(
 ) -> tuple[GCPlugin, GCConfig] | None:
     """The plug-in and configuration that a `gc.json` asks for; None where there is no such file.
 
-    A broken file is logged and gives None as well, unless `strict`: then it raises.
+    A broken file is logged and gives None as well, unless `strict`: then it raises. What is
+    allowed and likely to cost more than it saves is logged too.
     """
     where = Path(DEFAULT_PATH if path is None else path)
     try:
         settings = load_gc_settings(where)
-        return load_gc_plugin(settings.strategy, dict(settings.options)), settings.config
+        plugin = load_gc_plugin(settings.strategy, dict(settings.options))
     except MissingFileError:
         return None
     except JaatoError as error:
@@ -32,3 +33,6 @@ def load_gc_from_file(
             raise
         log.error("%s is not used: %s", where, error)  # noqa: TRY400 -- the sentence says it all
         return None
+    for advice in settings.advice:
+        log.warning("%s: %s", where, advice)
+    return plugin, settings.config

@@ -258,9 +258,9 @@ def test_the_task_stays_when_requests_do_not_fit() -> None:
 
     text = digest(user("/mode"), user("The task is to build a bridge"), *many, limit=600)
 
-    assert "- The task is to build a bridge\n" in text
+    assert text.startswith("Requests:\n- The task is to build a bridge\n")
     assert "request number 199 " in text
-    assert "/mode" not in text
+    assert "request number 100 " not in text
 
 
 def test_what_later_calls_refer_to_comes_before_what_nobody_used() -> None:
@@ -274,9 +274,10 @@ def test_what_later_calls_refer_to_comes_before_what_nobody_used() -> None:
 def test_a_very_long_line_is_quoted_around_the_atom() -> None:
     line = "word " * 4_000 + "the_needle_42 " + "word " * 4_000
 
-    text = digest(result(line), call("find", what="the_needle_42"), limit=400)
+    text = digest(result(line), limit=400)
 
-    assert "word the_needle_42" in text or "the_needle_42 word" in text
+    assert "word the_needle_42" in text
+    assert len(text) < 200
 
 
 def test_an_earlier_digest_is_taken_apart_and_a_foreign_summary_is_quoted() -> None:
@@ -295,7 +296,7 @@ def test_an_earlier_digest_is_taken_apart_and_a_foreign_summary_is_quoted() -> N
         "Requests:\n"
         "- Please build the bridge\n"
         "Details:\n"
-        "- bridge_id: B-1234\n"
+        "- (read) bridge_id: B-1234\n"
         "Errors:\n"
         "- open: no such plan [a later call succeeded]\n"
         "Files:\n"

@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from jaato.budget import InstructionBudget, SourceEntry
+    from jaato.budget import InstructionBudget
+    from jaato.gc.protocol import GCPlugin
     from jaato.history import Message
+    from jaato.ports import TokenCounter
+    from jaato.testing import Collection
 
 WINDOW = 24_000
+THRESHOLD, TARGET, RECENT = 80.0, 50.0, 2
 BAR = 30
+LEGEND = """\
+  # stays   . freed   🔒 never goes   ◑ goes under pressure only   ◐ mixed   ○ goes first"""
 
 
 @click.command()
 @click.option("--strategy", default="gc_budget", show_default=True, help="Which one collects.")
 @click.option(
     "--window",
-    type=click.IntRange(min=2_000),
+    type=click.IntRange(min=2_000, max=2_000_000),
     default=WINDOW,
     show_default=True,
     help="Size of the context window, in tokens.",
@@ -29,79 +35,134 @@ BAR = 30
 def demo(strategy: str, window: int) -> None:
     """Show a collection of a generated session, before and after."""
     from jaato.budget.conversation import budget_for
-    from jaato.gc.config import GCConfig
+    from jaato.gc.options import full_name
     from jaato.gc.registry import load_gc_plugin
-    from jaato.gc.result import GCTriggerReason
-    from jaato.gc.settle import settle
     from jaato.tokens import count_messages, default_counter
 
     options: dict[str, object] = {"notify_on_gc": True}
-    if strategy.removeprefix("gc_") in {"summarize", "hybrid"}:
+    if full_name(strategy) in {"gc_summarize", "gc_hybrid"}:
         options["summarizer"] = "extractive"
     plugin = load_gc_plugin(strategy, options)
     counter = default_counter()
-    config = GCConfig(threshold_percent=80.0, target_percent=50.0, preserve_recent_turns=2)
-
-    history = _grown(window, config.threshold_percent)
+    history = _grown(counter, window)
     budget = budget_for(
         history, count_messages(counter, history), session_id="demo", context_limit=window
     )
-    usage = {
-        "context_limit": budget.context_limit,
-        "total_tokens": budget.total_tokens(),
-        "percent_used": budget.utilization_percent(),
-    }
-    _print_window("before", budget, history)
-    due, reason = plugin.should_collect(usage, config)
-    assert due, "the session was grown past the threshold"
-    after, result = plugin.collect(
-        history, usage, config, reason or GCTriggerReason.THRESHOLD, budget
-    )
-    if not result.success:
-        raise click.ClickException(result.error or "the collection failed")
-    settle(budget, result, history, after, counter)
-    click.echo()
-    _print_window("after", budget, after)
-    click.echo()
     click.echo(
-        f"{result.plugin_name}: {result.items_collected} items, {result.tokens_freed:,} tokens "
-        f"freed ({result.tokens_before:,} -> {result.tokens_after:,})"
+        f"A made-up coding session has filled its window, and {plugin.name} collects:\n"
+        f"at {THRESHOLD:.0f} %, down to {TARGET:.0f} %, leaving the last {RECENT} turns alone.\n"
     )
+    observed = _collected(plugin, history, budget, counter)
+    result = observed.result
+    if not result.success:
+        raise click.ClickException(f"{plugin.name} collected nothing: {result.error}")
+    for line in _window(observed):
+        click.echo(line)
+    click.echo(f"\n{LEGEND}\n")
+    click.echo(f"{plugin.name} freed {result.tokens_freed:,} tokens. It reports:")
+    click.echo(f"  {'items_collected':<22}{_shown(result.items_collected)}")
     for key, value in result.details.items():
-        click.echo(f"  {key:<22} {value}")
+        click.echo(f"  {key:<22}{_shown(value)}")
 
 
-def _grown(window: int, percent: float) -> list[Message]:
+def _grown(counter: TokenCounter, window: int) -> list[Message]:
     """A session that has just passed the threshold."""
     from jaato.testing.agent_session import agent_session
-    from jaato.tokens import default_counter, history_tokens
+    from jaato.tokens import history_tokens
 
-    counter = default_counter()
     turns, lines = 2, max(window // 600, 4)
     while True:
         history = agent_session(turns, lines=lines)
-        if history_tokens(counter, history) >= window * percent / 100:
+        if history_tokens(counter, history) >= window * THRESHOLD / 100:
             return history
         turns += 1
 
 
-def _print_window(title: str, budget: InstructionBudget, history: Sequence[Message]) -> None:
-    from jaato.budget import InstructionSource
+def _collected(
+    plugin: GCPlugin, history: list[Message], budget: InstructionBudget, counter: TokenCounter
+) -> Collection:
+    from jaato.gc.config import GCConfig
+    from jaato.gc.result import GCTriggerReason
+    from jaato.testing import run_collection, usage_of
 
-    percent = budget.utilization_percent()
-    click.echo(
-        f"{title}: {budget.total_tokens():,} of {budget.context_limit:,} tokens "
-        f"({percent:.0f} %), {len(history)} messages"
+    config = GCConfig(
+        threshold_percent=THRESHOLD, target_percent=TARGET, preserve_recent_turns=RECENT
     )
-    source = budget.get_entry(InstructionSource.CONVERSATION)
-    assert source is not None
-    largest = max((entry.total_tokens() for entry in source.children.values()), default=1)
-    for key, entry in source.children.items():
-        _print_entry(key, entry, largest)
+    try:
+        _, reason = plugin.should_collect(usage_of(budget), config)
+        return run_collection(
+            plugin,
+            history,
+            config,
+            budget=budget,
+            reason=reason or GCTriggerReason.MANUAL,
+            counter=counter,
+            twice=False,
+        )
+    except Exception as error:
+        # The plug-in may be anybody's.
+        said = f"{type(error).__name__}: {error}"
+        raise click.ClickException(f"{plugin.name} failed: {said}") from error
 
 
-def _print_entry(key: str, entry: SourceEntry, largest: int) -> None:
-    tokens = entry.total_tokens()
-    bar = "#" * max(round(tokens / largest * BAR), 1)
-    locked = f"  {entry.locked_tokens()} locked" if entry.locked_tokens() else ""
-    click.echo(f"  {key:<14} {tokens:>7,}  {entry.indicator()}  {bar}{locked}")
+def _window(observed: Collection) -> Iterator[str]:
+    """One line for each turn, summary and notice, in the order of the history; then the sums."""
+    before, after = observed.budget_before, observed.budget_after
+    assert before is not None
+    assert after is not None
+    was, now = _weights(before, observed.before), _weights(after, observed.after)
+    largest = max((tokens for tokens, _ in was.values()), default=1)
+    yield f"  {'':<16}{'before':>10}{'after':>10}"
+    for key in _merged(list(was), list(now)):
+        old, new = was.get(key), now.get(key)
+        sign = new[1] if new else " "
+        stays = _length(new, largest)
+        bar = "#" * stays + "." * (_length(old, largest) - stays)
+        yield f"  {key:<16}{_tokens(old):>10}{_tokens(new):>10}  {sign:<2} {bar}"
+    yield f"  {'tokens':<16}{before.total_tokens():>10,}{after.total_tokens():>10,}"
+    yield f"  {'of the window':<16}" + "".join(
+        f"{budget.utilization_percent():>8.0f} %" for budget in (before, after)
+    )
+    yield f"  {'messages':<16}{len(observed.before):>10,}{len(observed.after):>10,}"
+
+
+def _weights(budget: InstructionBudget, history: Sequence[Message]) -> dict[str, tuple[int, str]]:
+    """What each turn, summary and notice weighs, with the sign of its policy."""
+    from jaato.budget import InstructionSource, locate
+
+    found: dict[str, tuple[int, str]] = {}
+    for message in history:
+        located = locate(budget, message.message_id)
+        key = located.path.partition("/")[0] if located is not None else ""
+        entry = budget.get_child(InstructionSource.CONVERSATION, key)
+        if entry is not None and key not in found:
+            locked = entry.locked_tokens() == entry.total_tokens()
+            found[key] = (entry.total_tokens(), "🔒" if locked else entry.indicator())
+    return found
+
+
+def _merged(old: list[str], new: list[str]) -> list[str]:
+    """The keys of both, each where it stands or stood."""
+    waiting = list(new)
+    merged: list[str] = []
+    for key in old:
+        if key in new:
+            ahead = waiting.index(key)
+            merged += waiting[:ahead]
+            del waiting[: ahead + 1]
+        merged.append(key)
+    return [*merged, *waiting]
+
+
+def _length(entry: tuple[int, str] | None, largest: int) -> int:
+    return max(round(entry[0] / largest * BAR), 1) if entry else 0
+
+
+def _tokens(entry: tuple[int, str] | None) -> str:
+    return f"{entry[0]:,}" if entry else "-"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
+import io
 import sys
-from difflib import get_close_matches
 
 import click
 
 from jaato._version import __version__
-from jaato.errors import JaatoError
+from jaato.cli.demo import demo
+from jaato.cli.strategies import strategies
+from jaato.errors import JaatoError, UsageError
 
 EXAMPLES = """\b
 Examples:
-  jaato demo                 a collection of a generated session, before and after
-  jaato demo --strategy gc_hybrid
-  jaato strategies           which strategies are installed, and which are broken
+  jaato demo                        a collection, before and after
+  jaato demo --strategy gc_hybrid   the same with another strategy
+  jaato strategies                  what is installed, and what is broken
   jaato strategies --json
 """
 
 
 class Commands(click.Group):
-    """A group that guesses what a mistyped command meant."""
+    """A group that knows whose fault an error is."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one is near."""
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command. Exit code 0: done; 1: it failed; 2: it was called wrongly."""
         try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            if near and "Did you mean" not in error.message:
-                error.message += f" Did you mean {near[0]!r}?"
-            raise
+            return super().invoke(ctx)
+        except UsageError as error:
+            raise click.UsageError(str(error)) from error
+        except JaatoError as error:
+            raise click.ClickException(str(error)) from error
 
 
 @click.group(cls=Commands, epilog=EXAMPLES, no_args_is_help=True)
@@ -42,18 +41,17 @@ def cli() -> None:
     """Context garbage collection for LLM agents."""
 
 
-def main() -> None:
-    """Run a command. Exit code 0: done; 1: it failed; 2: it was called wrongly."""
-    from jaato.cli.demo import demo
-    from jaato.cli.strategies import strategies
+cli.add_command(demo)
+cli.add_command(strategies)
 
-    cli.add_command(demo)
-    cli.add_command(strategies)
-    try:
-        cli()
-    except JaatoError as error:
-        click.echo(f"jaato: {error}", err=True)
-        sys.exit(1)
+
+def main() -> None:
+    """Run a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that knows no ◐ shows a question mark instead of a traceback.
+            stream.reconfigure(errors="replace")
+    cli()
 
 
 if __name__ == "__main__":

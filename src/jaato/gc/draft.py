@@ -11,7 +11,7 @@ from jaato.gc.marks import create_gc_notification_message, create_summary_messag
 from jaato.gc.plan import Digest, Plan
 from jaato.gc.result import GCRemovalItem
 from jaato.gc.situation import Situation
-from jaato.history import Drop, Edit, Fold, Message, Notify, Span, Stub, edit_point
+from jaato.history import Drop, Edit, Fold, Kind, Message, Notify, Span, Stub, edit_point
 from jaato.history.turns import notices, thinking
 from jaato.tokens import message_tokens
 
@@ -44,7 +44,6 @@ class Draft:
         self._fold: Fold | None = None
         self._notice_tokens = self._reserve() if situation.options.get("notify_on_gc") else 0
 
-    @property
     def is_done(self) -> bool:
         """Whether the goal is reached: the tokens, and the turns where they were the trigger."""
         situation = self.situation
@@ -96,7 +95,7 @@ class Draft:
     def drop_oldest(self, indices: Iterable[int], reason: str) -> None:
         """Let spans go one after the other until the goal is reached."""
         for index in indices:
-            if self.is_done:
+            if self.is_done():
                 return
             self.drop(index, reason, self.situation.spared)
 
@@ -182,7 +181,15 @@ class Draft:
                 f"the summary has {tokens} tokens, what it replaces {self.freed - freed}"
             )
         self.summary_tokens = tokens
-        self._fold = Fold(spans=tuple(spans), into=summary, why=reason)
+        self._fold = Fold(
+            at=self._between_turns(spans[0]), spans=tuple(spans), into=summary, why=reason
+        )
+
+    def _between_turns(self, first: Span) -> int:
+        """Where the folded turns stood, but behind what stays of a turn that leaves in part."""
+        index = self.situation.spans.index_at(first.start)
+        span = self.situation.spans[index]
+        return span.start if len(self._gone[index]) == len(span) else span.stop
 
     def account(self, reason: str) -> int:
         """How many removals carry this reason."""
@@ -282,8 +289,11 @@ class Draft:
         at = 0
         if situation.budget is None:
             return at
-        while at < len(history) and situation.ledger.policy(at) is GCPolicy.LOCKED:
-            at += 1
+        for position, message in enumerate(history):
+            if situation.ledger.policy(position) is GCPolicy.LOCKED:
+                at = position + 1
+            elif message.kind is not Kind.NOTICE:
+                break
         # Never between a call and its result.
         while at > 0 and (
             history[at - 1].call_ids or (at < len(history) and history[at].result_ids)

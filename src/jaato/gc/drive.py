@@ -63,7 +63,10 @@ class DrivenPlugin(ABC):
         self, context_usage: Mapping[str, Any], config: GCConfig
     ) -> tuple[bool, GCTriggerReason | None]:
         """Whether the threshold, or in continuous mode the target, or the turn limit is passed."""
-        config = config.overlaid(self._options)
+        config = self._effective(config)
+        # Fields can be assigned, and a comparison with nonsense would raise nonsense.
+        if number(config.threshold_percent) is None or number(config.target_percent) is None:
+            raise ConfigError(config.problems())
         if not config.auto_trigger:
             return False, None
         percent = _percent_used(context_usage)
@@ -152,14 +155,19 @@ class DrivenPlugin(ABC):
     def counter(self, counter: TokenCounter) -> None:
         self._counter = counter
 
-    @property
-    def has_summarizer(self) -> bool:
+    def has_summarizer(self, situation: Situation) -> bool:
         """Whether anybody can write a summary."""
-        return self._options.get("summarizer") is not None or self._model is not None
+        return situation.options.get("summarizer") is not None or self._model is not None
 
     def offer_model(self, summarizer: Summarizer | None) -> None:
         """Let a session's own model write summaries where no other summarizer was configured."""
         self._model = summarizer
+
+    def _effective(self, config: GCConfig) -> GCConfig:
+        """The configuration with the plug-in's own options over it."""
+        if config.plugin_config:
+            config = config.overlaid(config.plugin_config)
+        return config.overlaid(self._options)
 
     def _situation(
         self,
@@ -169,8 +177,11 @@ class DrivenPlugin(ABC):
         reason: GCTriggerReason,
         budget: InstructionBudget | None,
     ) -> Situation | GCResult:
-        config = config.overlaid(self._options)
-        problems = config.problems()
+        options = {**config.plugin_config, **self._options}
+        # The plug-in's own options were checked when it was initialised.
+        problems = check_options(self.name, config.plugin_config) if config.plugin_config else ()
+        config = self._effective(config)
+        problems += config.problems()
         if problems:
             total = history_tokens(self.counter, history)
             return GCResult(
@@ -186,7 +197,7 @@ class DrivenPlugin(ABC):
             history,
             usage=usage,
             config=config,
-            options=self._options,
+            options=options,
             reason=reason,
             budget=budget,
             counter=self.counter,
@@ -194,7 +205,7 @@ class DrivenPlugin(ABC):
         )
 
     def _writer(self, situation: Situation) -> Writer:
-        return Writer(self._options.get("summarizer"), self._model, situation.counter)
+        return Writer(situation.options.get("summarizer"), self._model, situation.counter)
 
     def _apply(self, history: Sequence[Message], situation: Situation, plan: Plan) -> Collected:
         source = history if plan.is_nothing else situation.history

@@ -175,7 +175,7 @@ def _capped(finds: Iterable[Find], cap: int) -> Iterator[Find]:
         text = shortened(find.text, cap)
         # Each further line is indented by two characters, and a shorter text has other lines.
         room = cap
-        while (excess := _cost(text) - ENTRY_CHARS - cap) > 0:
+        while text and (excess := _cost(text) - ENTRY_CHARS - cap) > 0:
             room -= excess
             text = shortened(find.text, room)
         if text:

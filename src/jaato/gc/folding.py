@@ -41,3 +41,12 @@ def folded(
     draft.fold(indices, digest, reason)
     report: dict[str, Any] = {"summary_tokens": draft.summary_tokens, "summarizer": digest.by}
     return report if digest.note is None else {**report, "summarizer_note": digest.note}
+
+
+def drop_summaries(draft: Draft) -> None:
+    """Under pressure let older summaries go, but never the newest: it bridges what was folded."""
+    situation = draft.situation
+    summaries = [at for at in situation.old_summaries if draft.leaving(at, situation.spared)]
+    if not draft.folded:
+        del summaries[-1:]
+    draft.drop_oldest(summaries, "preservable_under_pressure")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jaato.gc.wording import SUMMARY_CLOSES, SUMMARY_OPENS
 from jaato.history import STUB_MARK, Kind, Message, Part, Role
-
-SUMMARY_OPENS = "[Context Summary - Previous conversation compressed]"
-SUMMARY_CLOSES = "[End Context Summary]"
 
 
 def create_summary_message(summary: str) -> Message:
@@ -46,5 +44,5 @@ def _stub(part: Part, tokens: int) -> Part:
 
 
 def _rounded(tokens: int) -> int:
-    scale = 10 ** max(len(str(tokens)) - 2, 0)
+    scale = int(f"1{'0' * max(len(str(tokens)) - 2, 0)}")
     return tokens // scale * scale

@@ -37,6 +37,7 @@ __all__ = (
 )
 
 STRATEGIES: Final = ("gc_truncate", "gc_summarize", "gc_hybrid", "gc_budget")
+DEFAULT_MIDDLE_TURNS: Final = 10
 SUMMARIZERS: Final = ("extractive", "model")
 PLACEHOLDERS: Final = (
     "removed",
@@ -198,7 +199,7 @@ _PLUGIN = (
         key="summarize_middle_turns",
         place=Place.PLUGIN,
         kind=Kind.COUNT,
-        default=10,
+        default=DEFAULT_MIDDLE_TURNS,
         strategies=("gc_hybrid",),
         doc="How many turns before the recent ones are summarized; older ones leave.",
     ),

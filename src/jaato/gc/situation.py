@@ -12,6 +12,7 @@ from jaato.gc.config import GCConfig
 from jaato.gc.ledger import CONVERSATION, Ledger
 from jaato.gc.result import GCTriggerReason
 from jaato.history import Message, Outline, Role, Span, Violation, is_legal, repaired, shapes_of
+from jaato.history.message import MARKED
 from jaato.ports import TokenCounter
 from jaato.tokens import history_tokens
 
@@ -164,14 +165,15 @@ class Situation:
         span = self.spans[index]
         if self.budget is None or self.ledger.plain_turn(span) is not None:
             return list(span)
-        number = None if self.ledger.located(span.start) is not None else self.numbers[index]
+        number = None if self.ledger.located(self._lead(index)) else self.numbers[index]
         kept = [at for at in span if self.ledger.policy(at, number) in spare]
         if not kept:
             return list(span)
         closure = {span.start} if self.history[span.start].opens_turn else set()
         for at in kept:
             closure.update(self._unit(span, at))
-        return [at for at in span if at not in closure]
+        # An old notice alone is nothing to take: a new one replaces it.
+        return [at for at in span if at not in closure and not self.shapes[at] & MARKED]
 
     def _unit(self, span: Span, at: int) -> range:
         """The step around a position, found by walking outwards from it."""
@@ -186,7 +188,8 @@ class Situation:
 
     def steps_to_spare(self) -> int:
         """The position from which the last `preserve_recent_steps` steps of the history begin."""
-        wanted = self.config.preserve_recent_steps
+        # The last step is the one being worked on: its calls may still wait for answers.
+        wanted = max(self.config.preserve_recent_steps, 1)
         for at in range(len(self.history) - 1, -1, -1):
             if wanted <= 0:
                 return at + 1
@@ -219,16 +222,20 @@ class Situation:
             if not span.is_turn:
                 numbers.append(None)
                 continue
-            located = self.ledger.located(span.start)
+            located = self.ledger.located(self._lead(index))
+            # A budget knows: what follows a summary may still belong to the turn before it.
             turn = located.turn if located is not None else known.get(self._opener(index))
-            if turn is None or turn < following:
-                turn = following
-            numbers.append(turn)
-            following = turn + 1
+            numbers.append(following if turn is None else turn)
+            following = (following if turn is None else turn) + 1
         return numbers
 
+    def _lead(self, index: int) -> int:
+        """The first message of a span that no collection wrote."""
+        span = self.spans[index]
+        return next((at for at in span if not self.shapes[at] & MARKED), span.start)
+
     def _opener(self, index: int) -> str:
-        return self.history[self.spans[index].start].message_id
+        return self.history[self._lead(index)].message_id
 
 
 def number(value: object) -> float | None:

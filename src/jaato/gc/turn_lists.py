@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from jaato.history import Message, repaired, span_starts
 from jaato.tokens import default_counter, history_tokens, message_tokens
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -54,13 +57,10 @@ def estimate_history_tokens(history: Sequence[Message]) -> int:
     return history_tokens(default_counter(), history)
 
 
-def get_preserved_indices(
-    total_turns: int, preserve_recent: int, pinned_indices: Iterable[int] | None = None
-) -> set[int]:
+def get_preserved_indices(total: int, recent: int, pinned: Iterable[int] | None = None) -> set[int]:
     """The indices of the recent and the pinned turns, of those that exist."""
-    recent = range(max(total_turns - max(preserve_recent, 0), 0), total_turns)
-    pinned = {index for index in pinned_indices or () if 0 <= index < total_turns}
-    return {*recent, *pinned}
+    last = range(max(total - max(recent, 0), 0), total)
+    return {*last, *(index for index in pinned or () if 0 <= index < total)}
 
 
 def ensure_tool_call_integrity(
@@ -69,6 +69,9 @@ def ensure_tool_call_integrity(
     """The history without orphan results and unanswered calls; pending calls at its end stay."""
     mended, wrong = repaired(history)
     if trace_fn is not None:
-        for violation in wrong:
-            trace_fn(str(violation))
+        try:
+            for violation in wrong:
+                trace_fn(str(violation))
+        except Exception:
+            log.exception("trace_fn raised; the history is mended all the same")
     return mended

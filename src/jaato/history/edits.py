@@ -29,8 +29,9 @@ class Stub:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """Spans that become one summary, which stands where the first of them stood."""
+    """Spans that become one summary, which stands in front of the message at `at`."""
 
+    at: int
     spans: tuple[Span, ...]
     into: Message
     why: str
@@ -56,8 +57,8 @@ def _position(edit: Edit) -> int:
     match edit:
         case Drop(span=span):
             return span.start
-        case Fold(spans=spans):
-            return spans[0].start
+        case Fold(at=at, spans=spans):
+            return min(at, spans[0].start)
         case Stub(at=at) | Notify(at=at):
             return at
         case _:
@@ -77,9 +78,9 @@ def applied(history: Sequence[Message], edits: Iterable[Edit]) -> list[Message]:
                 after[at] = into
             case Notify(at=at, message=message):
                 changes.append((at, 0, at, [message]))
-            case Fold(spans=spans, into=into):
-                changes.append((spans[0].start, 1, spans[0].stop, [into]))
-                changes.extend((span.start, 2, span.stop, []) for span in spans[1:])
+            case Fold(at=at, spans=spans, into=into):
+                changes.append((at, 1, at, [into]))
+                changes.extend((span.start, 2, span.stop, []) for span in spans)
             case Drop(span=span):
                 changes.append((span.start, 2, span.stop, []))
             case _:

@@ -42,11 +42,12 @@ class BudgetGCPlugin(DrivenPlugin):
     def plan(self, situation: Situation) -> Plan:
         """Run the phases in order, each only as far as the goal needs."""
         draft = Draft(situation, NOTIFICATION)
-        if situation.budget is None:
+        budget = situation.budget
+        if budget is None:
             return truncated(draft, {"mode": "fallback_truncate"})
         if situation.is_content:
             return draft.nothing(NOTHING_NEEDED, _details(draft))
-        budget, loose = situation.budget, detached_entries(situation)
+        loose = detached_entries(situation)
         _clear_enrichment(draft, budget)
         # Generators: a phase looks for its candidates only when it is reached.
         _take(draft, _ephemeral(draft, budget, loose))
@@ -58,10 +59,10 @@ class BudgetGCPlugin(DrivenPlugin):
 
 
 def _take(draft: Draft, candidates: Iterator[Candidate]) -> None:
-    if draft.is_done:
+    if draft.is_done():
         return
     for candidate in sorted(candidates):
-        if draft.is_done:
+        if draft.is_done():
             return
         candidate.take()
 

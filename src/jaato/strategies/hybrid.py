@@ -6,8 +6,8 @@ from typing import Any
 
 from jaato.gc.draft import Draft
 from jaato.gc.drive import DrivenPlugin
-from jaato.gc.folding import folded
-from jaato.gc.options import OPTIONS
+from jaato.gc.folding import drop_summaries, folded
+from jaato.gc.options import DEFAULT_MIDDLE_TURNS
 from jaato.gc.plan import Planning
 from jaato.gc.situation import Situation
 from jaato.gc.truncation import NOTHING_NEEDED
@@ -30,18 +30,18 @@ class HybridGCPlugin(DrivenPlugin):
             return draft.nothing(NOTHING_NEEDED, self._details(draft))
         middle = self._middle(situation)
         digest: dict[str, Any] = {}
-        if self.has_summarizer and middle:
+        if self.has_summarizer(situation) and middle:
             digest = yield from folded(draft, situation.old_turns[-middle:], "middle_summarized")
         folded_already = set(draft.folded)
         ancient = [index for index in situation.old_turns if index not in folded_already]
         draft.drop_oldest(ancient, "ancient_truncated")
-        draft.drop_oldest(situation.old_summaries, "preservable_under_pressure")
+        drop_summaries(draft)
         return draft.finish({**self._details(draft), **digest})
 
     @staticmethod
     def _middle(situation: Situation) -> int:
         wanted = situation.options.get("summarize_middle_turns")
-        return int(OPTIONS["summarize_middle_turns"].default if wanted is None else wanted)
+        return DEFAULT_MIDDLE_TURNS if wanted is None else int(wanted)
 
     def _details(self, draft: Draft) -> dict[str, Any]:
         situation = draft.situation
@@ -52,7 +52,7 @@ class HybridGCPlugin(DrivenPlugin):
             "turns_summarized": len(draft.folded),
             "preserve_recent": situation.preserve_recent,
             "summarize_middle": self._middle(situation),
-            "had_summarizer": self.has_summarizer,
+            "had_summarizer": self.has_summarizer(situation),
         }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jaato.gc.draft import Draft
 from jaato.gc.drive import DrivenPlugin
-from jaato.gc.folding import folded
+from jaato.gc.folding import drop_summaries, folded
 from jaato.gc.plan import Planning
 from jaato.gc.situation import Situation
 from jaato.gc.truncation import NOTHING_NEEDED
@@ -28,7 +28,7 @@ class SummarizeGCPlugin(DrivenPlugin):
         if situation.is_content:
             return draft.nothing(NOTHING_NEEDED, self._details(draft))
         digest = yield from folded(draft, situation.old_turns, "summarized")
-        draft.drop_oldest(situation.old_summaries, "preservable_under_pressure")
+        drop_summaries(draft)
         return draft.finish({**self._details(draft), **digest})
 
     @staticmethod

@@ -176,9 +176,10 @@ class Collection:
         for span in self.turns:
             tracked = self.tracked.get(self.before[span.start].message_id)
             number = tracked.turn if tracked is not None else None
-            if number is None or number < following:
+            if number is None:
                 number = following
-            following = number + 1
+            # What earlier collections left of one turn may stand in several places.
+            following = max(following, number + 1)
             if number in pins:
                 found.append(span)
         return tuple(found)
