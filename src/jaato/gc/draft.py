@@ -217,7 +217,8 @@ class Draft:
             edits.append(self._fold)
         after = situation.total - gain
         notification = None
-        if situation.options.get("notify_on_gc"):
+        # Tool schemas and enrichment are no news to the model: it is sent what there is.
+        if situation.options.get("notify_on_gc") and edits:
             notification = self._template.format(**self._figures(gain, len(removals)))
             for notice in self._old_notices():
                 edits.append(Drop(span=Span(notice, notice + 1), why="notice_replaced"))

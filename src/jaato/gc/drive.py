@@ -20,7 +20,8 @@ from jaato.gc.plan import Digest, Plan, Planning, Summarize
 from jaato.gc.result import GCResult, GCTriggerReason
 from jaato.gc.settle import settle
 from jaato.gc.situation import Situation, number
-from jaato.gc.summarizers import EXTRACTIVE, Summarizer, Writer
+from jaato.gc.summarizers import Summarizer, Writer
+from jaato.gc.wording import EXTRACTIVE
 from jaato.history import Message, applied
 from jaato.ports import TokenCounter
 from jaato.tokens import default_counter, history_tokens

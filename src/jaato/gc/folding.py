@@ -8,6 +8,7 @@ from typing import Any
 from jaato.gc.draft import Draft
 from jaato.gc.marks import create_summary_message
 from jaato.gc.plan import Digest, Summarize
+from jaato.gc.wording import EXTRACTIVE
 from jaato.tokens import message_tokens
 
 SHARE_OF_MATERIAL = 4
@@ -38,6 +39,9 @@ def folded(
         window=situation.limit,
         prompt=situation.options.get("summarize_prompt"),
     )
+    if digest.by == EXTRACTIVE and not digest.text:
+        # Nothing worth a line fits into so little room. That is an answer, not a failure.
+        return {}
     draft.fold(indices, digest, reason)
     report: dict[str, Any] = {"summary_tokens": draft.summary_tokens, "summarizer": digest.by}
     return report if digest.note is None else {**report, "summarizer_note": digest.note}

@@ -11,12 +11,12 @@ from jaato.errors import JaatoError
 from jaato.gc.extract import extract
 from jaato.gc.plan import Digest, Summarize
 from jaato.gc.transcript import render
+from jaato.gc.wording import EXTRACTIVE
 from jaato.ports import TokenCounter
 
 Summarizer = Callable[[str], str | Awaitable[str]]
 """What a user gives: the conversation as text in, the summary out, now or later."""
 
-EXTRACTIVE = "extractive"
 CONVERSATION = "{conversation}"
 DEFAULT_PROMPT = """\
 Summarize this conversation between a user and an agent so that the agent can go on without it.

@@ -8,6 +8,8 @@ from typing import Any
 
 from jaato.history import Media, Part
 
+EXTRACTIVE = "extractive"
+"""The name of the built-in summarizer."""
 SUMMARY_OPENS = "[Context Summary - Previous conversation compressed]"
 SUMMARY_CLOSES = "[End Context Summary]"
 
