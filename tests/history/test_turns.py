@@ -77,11 +77,11 @@ def test_spans_cover_the_history_and_each_summary_stands_alone(history: list[Mes
     outline = Outline.of(history)
     assert [at for span in outline for at in span] == list(range(len(history)))
     assert [span.start for span in outline] == span_starts(history)
-    assert [index for index, span in enumerate(outline) if span.is_turn] == outline.turns()
+    assert [at for at in range(len(outline)) if outline.is_turn(at)] == outline.turns()
     for index, span in enumerate(outline):
         kinds = [history[at].kind for at in span]
         assert (kinds == [Kind.SUMMARY]) == (index in outline.summaries())
-        assert span.is_turn == (Kind.PLAIN in kinds)
+        assert outline.is_turn(index) == (Kind.PLAIN in kinds)
         assert Kind.SUMMARY not in kinds or len(kinds) == 1
         assert not any(history[at].opens_turn for at in list(span)[1:])
 

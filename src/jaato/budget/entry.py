@@ -118,7 +118,8 @@ class SourceEntry(Node):
     @property
     def is_free(self) -> bool:
         """Whether it and all below are EPHEMERAL or PARTIAL: nothing in it must be spared. O(1)."""
-        return self.sums[5] == 0
+        below = self._children
+        return self._gc_policy in _ELIGIBLE and (below is None or below.guarded == 0)
 
     def total_tokens(self) -> int:
         """Its own tokens and its children's. O(1)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from jaato.budget import GCPolicy, InstructionSource, SourceEntry
+from jaato.gc.ledger import Output
 from jaato.gc.marks import create_gc_notification_message, create_summary_message, stubbed
 from jaato.gc.plan import Digest, Plan
 from jaato.gc.result import GCRemovalItem
@@ -40,7 +41,7 @@ class Draft:
         self.turns_left = 0
         self._gone: dict[int, Collection[int]] = {}
         self._stubs: dict[int, Stub] = {}
-        self._drops: list[Drop] = []
+        self._drops: list[tuple[Span, str]] = []
         self._fold: Fold | None = None
         self._notice_tokens = self._reserve() if situation.options.get("notify_on_gc") else 0
 
@@ -73,7 +74,7 @@ class Draft:
             return False
         self.dropped.append(index)
         self._leave(index, positions, reason)
-        self._drops += [Drop(span=run, why=reason) for run in _runs(positions)]
+        self._drops += [(run, reason) for run in _runs(positions)]
         return True
 
     def _drop_whole(self, index: int, span: Span, holder: SourceEntry, reason: str) -> bool:
@@ -89,7 +90,7 @@ class Draft:
         self._gone[index] = span
         self.turns_left += 1
         self.dropped.append(index)
-        self._drops.append(Drop(span=span, why=reason))
+        self._drops.append((span, reason))
         return True
 
     def drop_oldest(self, indices: Iterable[int], reason: str) -> None:
@@ -109,7 +110,7 @@ class Draft:
         self.freed += sum(item.tokens_freed for item in items)
         gone = self._gone[index] = [*self._gone.get(index, ()), *positions]
         span = situation.spans[index]
-        if span.is_turn and len(gone) == len(span):
+        if situation.spans.is_turn(index) and len(gone) == len(span):
             self.turns_left += 1
 
     def _unstub(self, index: int, at: int) -> None:
@@ -123,15 +124,12 @@ class Draft:
         self._removals[index] = kept
         del self._stubs[at]
 
-    def stub(self, index: int, at: int, reason: str) -> bool:
+    def stub(self, index: int, output: Output, reason: str) -> bool:
         """Leave a line in place of a message's tool output. Whether it was worth it."""
         situation = self.situation
-        message = situation.history[at]
-        located = situation.ledger.located(at)
-        if situation.budget is not None and (located is None or len(located.entry.message_ids) > 1):
-            return False
-        tokens = situation.ledger.tokens(at)
-        if tokens < SMALLEST_STUB_GAIN or at in self._stubs:
+        message = situation.history[output.at]
+        tokens = output.entry.total_tokens()
+        if tokens < SMALLEST_STUB_GAIN or output.at in self._stubs:
             return False
         short = stubbed(message, tokens)
         if short is None:
@@ -139,12 +137,10 @@ class Draft:
         gain = tokens - message_tokens(situation.counter, short)
         if gain < SMALLEST_STUB_GAIN:
             return False
-        key = located.path if located is not None else f"turn_{situation.numbers[index]}"
-        item = GCRemovalItem(
-            InstructionSource.CONVERSATION, key, gain, reason, [message.message_id]
-        )
+        ids = [message.message_id]
+        item = GCRemovalItem(InstructionSource.CONVERSATION, output.key, gain, reason, ids)
         self._removals.setdefault(index, []).append(item)
-        self._stubs[at] = Stub(at=at, into=short, why=reason)
+        self._stubs[output.at] = Stub(at=output.at, into=short, why=reason)
         self.freed += gain
         return True
 
@@ -158,7 +154,7 @@ class Draft:
         history = self.situation.history
         for at, message in enumerate(history):
             if message.message_id in message_ids:
-                self._drops.append(Drop(span=Span(at, at + 1), why=reason))
+                self._drops.append((range(at, at + 1), reason))
 
     def fold(self, indices: list[int], digest: Digest, reason: str) -> None:
         """Put one summary in the place of several spans."""
@@ -211,7 +207,7 @@ class Draft:
             return self.nothing("nothing may be removed", details)
         if gain < situation.minimum:
             return self.nothing(f"it would free only {gain} tokens", details)
-        edits: list[Edit] = [*self._drops, *self._stubs.values()]
+        edits: list[Edit] = [*_merged(self._drops), *self._stubs.values()]
         removals = [*self._cleared, *(item for items in self._removals.values() for item in items)]
         if self._fold is not None:
             edits.append(self._fold)
@@ -221,7 +217,7 @@ class Draft:
         if situation.options.get("notify_on_gc") and edits:
             notification = self._template.format(**self._figures(gain, len(removals)))
             for notice in self._old_notices():
-                edits.append(Drop(span=Span(notice, notice + 1), why="notice_replaced"))
+                edits.append(Drop(span=range(notice, notice + 1), why="notice_replaced"))
                 items = situation.ledger.items([notice], "notice_replaced")
                 removals += items
                 after -= sum(item.tokens_freed for item in items)
@@ -252,7 +248,7 @@ class Draft:
     def turns_dropped(self) -> int:
         """How many turns were dropped, whole or but for what policy spares."""
         spans = self.situation.spans
-        return sum(spans[index].is_turn for index in set(self.dropped))
+        return sum(map(spans.is_turn, set(self.dropped)))
 
     def _figures(self, gain: int, items: int) -> dict[str, int]:
         truncated = self.turns_dropped
@@ -332,13 +328,27 @@ class Draft:
 PLACEHOLDERS = ("removed", "kept", "tokens_freed", "truncated", "summarized", "items", "freed")
 
 
+def _merged(drops: list[tuple[Span, str]]) -> Iterator[Drop]:
+    """One edit for neighbours that leave for the same reason."""
+    waiting: tuple[Span, str] | None = None
+    for span, why in sorted(drops, key=lambda drop: drop[0].start):
+        if waiting is not None and waiting[0].stop == span.start and waiting[1] == why:
+            waiting = range(waiting[0].start, span.stop), why
+            continue
+        if waiting is not None:
+            yield Drop(span=waiting[0], why=waiting[1])
+        waiting = span, why
+    if waiting is not None:
+        yield Drop(span=waiting[0], why=waiting[1])
+
+
 def _runs(positions: list[int]) -> list[Span]:
     runs: list[Span] = []
     start = previous = positions[0]
     for at in positions[1:]:
         if at != previous + 1:
-            runs.append(Span(start, previous + 1))
+            runs.append(range(start, previous + 1))
             start = at
         previous = at
-    runs.append(Span(start, previous + 1))
+    runs.append(range(start, previous + 1))
     return runs

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 
 from jaato.budget import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
 from jaato.budget.conversation import Located, locate, turn_holding
@@ -13,8 +13,23 @@ from jaato.history import Message, Span
 from jaato.ports import TokenCounter
 from jaato.tokens import message_tokens
 
-_message_id = attrgetter("message_id")
 CONVERSATION = InstructionSource.CONVERSATION
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A message of tool results, the step it belongs to, and what the budget says of it."""
+
+    at: int
+    step: int
+    age: float
+    entry: SourceEntry
+    prefix: str
+
+    @property
+    def key(self) -> str:
+        """The path of its entry below CONVERSATION."""
+        return f"{self.prefix}{self.entry.key}"
 
 
 class Ledger:
@@ -32,12 +47,15 @@ class Ledger:
         self._containers: dict[str, GCPolicy] = {}
         self._plain: dict[int, SourceEntry | None] = {}
         self._ids: dict[int, list[str]] = {}
+        self._located: dict[int, Located | None] = {}
 
     def located(self, at: int) -> Located | None:
         """Where the budget tracks a message."""
         if self.budget is None:
             return None
-        return locate(self.budget, self.history[at].message_id)
+        if at not in self._located:
+            self._located[at] = locate(self.budget, self.history[at].message_id)
+        return self._located[at]
 
     def tokens(self, at: int) -> int:
         """What the message at this position costs."""
@@ -106,13 +124,44 @@ class Ledger:
         entries = holder.below()
         if len(entries) != len(span) or not self._source_is_free:
             return None
-        shown = list(map(_message_id, self.history[span.start : span.stop]))
-        for message_id, entry in zip(shown, entries, strict=True):
-            ids = entry.message_ids
-            if len(ids) != 1 or ids[0] != message_id:
-                return None
+        messages = self.history[span.start : span.stop]
+        if [entry.message_ids for entry in entries] != [[one.message_id] for one in messages]:
+            return None
+        shown = [one.message_id for one in messages]
         self._ids[span.start] = shown
         return holder
+
+    def container(self, at: int) -> SourceEntry | None:
+        """The `turn_N` entry that a message is directly in."""
+        if self.budget is None:
+            return None
+        return turn_holding(self.budget, self.history[at].message_id)
+
+    def outputs(self, span: Span, before: int) -> Iterator[Output]:
+        """The tool output of a turn that policy lets go, in order, up to a position."""
+        history = self.history
+        holder = self.plain_turn(span)
+        entries = None if holder is None else list(holder.below())
+        prefix = "" if holder is None else f"{holder.key}/"
+        step, age = span.start, None
+        for at in range(span.start, min(span.stop, before)):
+            if not history[at].result_ids:
+                step, age = at, None
+                continue
+            if entries is not None:
+                entry = entries[at - span.start]
+                is_free = True
+            else:
+                located = self.located(at)
+                if located is None:
+                    continue
+                entry = located.entry
+                prefix = located.path.removesuffix(entry.key)
+                is_free = self.policy(at) in _FREE and len(entry.message_ids) == 1
+            # One age for all results of a step, so that the largest of them goes first.
+            age = entry.created_at or 0.0 if age is None else age
+            if is_free:
+                yield Output(at, step, age, entry, prefix)
 
     def whole_item(self, span: Span, holder: SourceEntry, reason: str) -> GCRemovalItem:
         """The account of a plain turn that leaves."""

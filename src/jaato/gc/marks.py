@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from jaato.gc.wording import SUMMARY_CLOSES, SUMMARY_OPENS
-from jaato.history import STUB_MARK, Kind, Message, Part, Role
+from jaato.history import STUB_MARK, Kind, Message, Part, Role, ToolResult
 
 
 def create_summary_message(summary: str) -> Message:
@@ -39,7 +37,7 @@ def _stub(part: Part, tokens: int) -> Part:
         return part
     what = f"{result.name} error" if result.is_error else f"{result.name} result"
     line = f"[{what} removed to free context: about {tokens:,} tokens]"
-    short = replace(result, result=line, attachments=())
+    short = ToolResult(result.call_id, result.name, line, result.is_error)
     return Part(function_response=short, extra={**part.extra, STUB_MARK: True})
 
 

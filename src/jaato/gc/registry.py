@@ -225,8 +225,9 @@ def _named(distribution: Distribution | None) -> tuple[str, str]:
 
 def _summary(entry: EntryPoint, factory: Factory) -> str:
     """What the module of a plug-in says it is."""
-    module = sys.modules.get(getattr(factory, "__module__", None) or entry.module)
-    text = getattr(module, "__doc__", None)
+    # An instance or a partial has the module of its class.
+    home = factory.__module__ if hasattr(factory, "__qualname__") else entry.module
+    text = getattr(sys.modules.get(home or entry.module), "__doc__", None)
     if not isinstance(text, str):
         return ""
     line = next(iter(text.strip().splitlines()), "").removeprefix(f"`{entry.name}`: ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jaato.budget import InstructionBudget, InstructionSource
 from jaato.budget.conversation import forget, locate, shrink, track
@@ -33,13 +33,9 @@ def settle(
     same = _common_tail(before, after)
     head, new_head = before[: len(before) - same], after[: len(after) - same]
     remaining = {message.message_id for message in new_head}
-    leaving = {
-        message.message_id: message_tokens(counter, message)
-        for message in head
-        if message.message_id not in remaining
-    }
+    leaving = {one.message_id: one for one in head if one.message_id not in remaining}
     if leaving:
-        forget(budget, leaving)
+        forget(budget, _Weights(leaving, counter))
     known = set(map(id, head))
     for at, message in enumerate(new_head):
         if id(message) in known:
@@ -49,6 +45,23 @@ def settle(
             _add(budget, after, at, tokens)
         else:
             shrink(budget, message.message_id, tokens)
+
+
+class _Weights(Mapping[str, int]):
+    """What messages weigh, counted only where an entry holds several and so has to ask."""
+
+    def __init__(self, messages: Mapping[str, Message], counter: TokenCounter) -> None:
+        self._messages = messages
+        self._counter = counter
+
+    def __getitem__(self, message_id: str) -> int:
+        return message_tokens(self._counter, self._messages[message_id])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._messages)
+
+    def __len__(self) -> int:
+        return len(self._messages)
 
 
 def _common_tail(one: Sequence[Message], other: Sequence[Message]) -> int:

@@ -218,8 +218,8 @@ class Situation:
         if self.budget is not None or not self.turns or self._opener(self.turns[0]) not in known:
             # Another conversation than the one remembered.
             known = {}
-        for index, span in enumerate(self.spans):
-            if not span.is_turn:
+        for index in range(len(self.spans)):
+            if not self.spans.is_turn(index):
                 numbers.append(None)
                 continue
             located = self.ledger.located(self._lead(index))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from jaato.history import Message, repaired, span_starts
 from jaato.tokens import default_counter, history_tokens, message_tokens
@@ -28,10 +29,9 @@ class Turn:
 
 def split_into_turns(history: Sequence[Message]) -> list[Turn]:
     """The history as turns, in order. A summary is a turn of its own here."""
-    starts = span_starts(history)
-    stops = [*starts[1:], len(history)]
+    cuts = [*span_starts(history), len(history)]
     turns = []
-    for index, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+    for index, (start, stop) in enumerate(pairwise(cuts)):
         messages = list(history[start:stop])
         turns.append(Turn(index, messages, estimate_history_tokens(messages)))
     return turns

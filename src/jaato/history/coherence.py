@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import attrgetter
 
-from jaato.history.message import ANSWERS, CALLS, EMPTY, Message, Part
-from jaato.history.turns import mask, positions, shapes_of, span_starts
+from jaato.history.message import EMPTY, Message, Part
+from jaato.history.turns import has, mask, shapes_of, span_starts
 
-_ANSWERS, _CALLS, _EMPTY = mask(ANSWERS), mask(CALLS), mask(EMPTY)
-_message_id = attrgetter("message_id")
+_EMPTY = mask(EMPTY)
 
 
 class Breach(StrEnum):
@@ -46,46 +44,31 @@ def cut_points(history: Sequence[Message]) -> tuple[int, ...]:
 
 def is_legal(history: Sequence[Message], shapes: bytes | None = None) -> bool:
     """Whether there is no breach: the fast answer, which looks at ids and shapes only."""
-    shapes = shapes_of(history) if shapes is None else shapes
-    if shapes.translate(_EMPTY).count(1) or len(set(map(_message_id, history))) != len(history):
+    if has(shapes_of(history) if shapes is None else shapes, _EMPTY):
         return False
-    answers = shapes.translate(_ANSWERS).count(1)
-    end = len(history)
-    for at in positions(shapes, _CALLS):
-        if at + 1 == end:
-            break
-        awaited = history[at].call_ids
-        following = history[at + 1]
-        answers -= 1
-        if following.result_ids == awaited and not following.shape & CALLS:
+    if len({message.message_id for message in history}) != len(history):
+        return False
+    awaited: tuple[str, ...] = ()
+    for message in history:
+        if message.result_ids == awaited:
+            awaited = message.call_ids
             continue
-        taken = _answered(history, at)
-        if taken is None:
+        # Answers in another order, or in several messages.
+        waiting = _waiting(awaited, message.result_ids)
+        if waiting is None or (waiting and message.call_ids):
             return False
-        answers -= taken - 1
-    return answers == 0
+        awaited = waiting or message.call_ids
+    return True
 
 
-def _answered(history: Sequence[Message], at: int) -> int | None:
-    """How many messages answer the calls of this one; None if any is left unanswered.
-
-    Answers may come in any order and any number of messages; at the end of the history the rest
-    is pending.
-    """
-    awaited = list(history[at].call_ids)
-    for taken, position in enumerate(range(at + 1, len(history))):
-        if not awaited:
-            return taken
-        message = history[position]
-        if not message.result_ids:
+def _waiting(awaited: tuple[str, ...], answers: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The calls that still wait after some answers; None where the two do not go together."""
+    left = list(awaited)
+    for call_id in answers:
+        if call_id not in left:
             return None
-        for call_id in message.result_ids:
-            if call_id not in awaited:
-                return None
-            awaited.remove(call_id)
-        if awaited and message.call_ids:
-            return None
-    return len(history) - at - 1
+        left.remove(call_id)
+    return tuple(left) if answers else None
 
 
 def violations(history: Sequence[Message]) -> tuple[Violation, ...]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress, count
-from operator import attrgetter
 
 from jaato.history.message import ANSWERS, FROM_MODEL, MARKED, OPENS, THINKS, Message
 
@@ -21,12 +19,16 @@ _OPENS = mask(OPENS)
 _SUMMARY = mask(OPENS, MARKED)
 _THINKS = mask(THINKS)
 _MARKED = mask(MARKED)
-_shape = attrgetter("shape")
 
 
 def shapes_of(history: Sequence[Message]) -> bytes:
     """The shapes of all messages: one look at each."""
-    return bytes(map(_shape, history))
+    return bytes([message.shape for message in history])
+
+
+def has(shapes: bytes, table: bytes) -> bool:
+    """Whether a mask keeps any of the shapes."""
+    return shapes.translate(table).count(1) > 0
 
 
 def positions(shapes: bytes, table: bytes) -> Iterator[int]:
@@ -44,22 +46,8 @@ def notices(shapes: bytes) -> Iterator[int]:
     return (at for at in positions(shapes, _MARKED) if not shapes[at] & OPENS)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Messages `start` up to, not including, `stop`: one turn, one summary, or loose notices."""
-
-    start: int
-    stop: int
-    is_turn: bool = True
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(self.start, self.stop))
-
-    def __contains__(self, position: object) -> bool:
-        return isinstance(position, int) and self.start <= position < self.stop
+Span = range
+"""Consecutive positions: one turn, one summary, or loose notices."""
 
 
 def span_starts(history: Sequence[Message]) -> list[int]:
@@ -75,28 +63,31 @@ def _starts(shapes: bytes) -> list[int]:
     starts = list(positions(shapes, _OPENS))
     if shapes and (not starts or starts[0] != 0):
         starts.insert(0, 0)
+    if not has(shapes, _SUMMARY):
+        return starts
     headless = [
         at + 1
         for at in positions(shapes, _SUMMARY)
         if at + 1 < len(shapes) and not shapes[at + 1] & OPENS
     ]
-    return sorted([*starts, *headless]) if headless else starts
+    return sorted([*starts, *headless])
 
 
 class Outline(Sequence[Span]):
     """The spans of one history, made when they are asked for."""
 
     def __init__(self, shapes: bytes) -> None:
-        self._starts = _starts(shapes)
-        self._end = len(shapes)
+        starts = self._starts = _starts(shapes)
+        self._stops = [*starts[1:], len(shapes)]
         # A notice opens nothing: in a turn it is part of it, alone it belongs to no one.
-        marked = [index for index, start in enumerate(self._starts) if shapes[start] & MARKED]
-        self._summaries = [index for index in marked if shapes[self._starts[index]] & OPENS]
+        at_marks: list[int] = []
+        if has(shapes, _MARKED):
+            at_marks = [index for index, at in enumerate(starts) if shapes[at] & MARKED]
+        self._summaries = [index for index in at_marks if shapes[starts[index]] & OPENS]
         self._others = frozenset(
             index
-            for index in marked
-            if shapes[self._starts[index]] & OPENS
-            or all(shapes[at] & MARKED for at in range(*self._bounds(index)))
+            for index in at_marks
+            if shapes[starts[index]] & OPENS or all(shapes[at] & MARKED for at in self[index])
         )
 
     @classmethod
@@ -104,16 +95,15 @@ class Outline(Sequence[Span]):
         """Read the spans off a history."""
         return cls(shapes_of(history))
 
-    def _bounds(self, index: int) -> tuple[int, int]:
-        starts = self._starts
-        return starts[index], starts[index + 1] if index + 1 < len(starts) else self._end
-
     def __len__(self) -> int:
         return len(self._starts)
 
     def __getitem__(self, index: int) -> Span:  # type: ignore[override]  # spans are never sliced
-        at = index if index >= 0 else index + len(self._starts)
-        return Span(*self._bounds(at), is_turn=at not in self._others)
+        return range(self._starts[index], self._stops[index])
+
+    def is_turn(self, index: int) -> bool:
+        """Whether a span is a turn, rather than a summary or a loose notice."""
+        return index not in self._others
 
     def index_at(self, position: int) -> int:
         """The index of the span that holds a position."""
@@ -122,7 +112,8 @@ class Outline(Sequence[Span]):
     def turns(self) -> list[int]:
         """The indices of the spans that are turns, oldest first."""
         others = self._others
-        return [index for index in range(len(self._starts)) if index not in others]
+        every = range(len(self._starts))
+        return [index for index in every if index not in others] if others else list(every)
 
     def summaries(self) -> list[int]:
         """The indices of the spans that are summaries, oldest first."""
@@ -138,9 +129,9 @@ def steps(history: Sequence[Message], span: Span) -> Iterator[Span]:
     for at in span:
         shape = history[at].shape
         if start is not None and (shape & FROM_MODEL or not shape & ANSWERS):
-            yield Span(start, at)
+            yield range(start, at)
             start = None
         if shape & FROM_MODEL:
             start = at
     if start is not None:
-        yield Span(start, span.stop)
+        yield range(start, span.stop)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import heapq
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,6 +18,10 @@ from jaato.gc.result import GCRemovalItem
 from jaato.gc.situation import KEPT, ONLY_LOCKED, Situation
 from jaato.gc.truncation import NOTHING_NEEDED, truncated
 
+EPHEMERAL = frozenset({GCPolicy.EPHEMERAL})
+FREE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})
+PRESERVABLE = frozenset({GCPolicy.PRESERVABLE})
+PRESSED = "preservable_under_pressure"
 NOTIFICATION = (
     "{items} older items were removed from this conversation to free {freed} tokens; "
     "{kept} turns remain."
@@ -48,20 +53,33 @@ class BudgetGCPlugin(DrivenPlugin):
         if situation.is_content:
             return draft.nothing(NOTHING_NEEDED, _details(draft))
         loose = detached_entries(situation)
+        turns = [entry for entry in loose if entry.turn is not None]
+        others = [entry for entry in loose if entry.turn is None]
         _clear_enrichment(draft, budget)
         # Generators: a phase looks for its candidates only when it is reached.
-        _take(draft, _ephemeral(draft, budget, loose))
-        _take(draft, _turns(draft, loose))
+        _take(
+            draft,
+            sorted(_schemas(draft, budget, GCPolicy.EPHEMERAL, "ephemeral")),
+            sorted(_loose(draft, others, EPHEMERAL, "ephemeral")),
+            _outputs(draft, budget),
+        )
+        _take(draft, _turns(draft), sorted(_loose(draft, turns, FREE, "partial_turn")))
         _take(draft, _old_steps(draft))
         if situation.under_pressure:
-            _take(draft, _preservable(draft, budget, loose))
+            _take(
+                draft,
+                sorted(_schemas(draft, budget, GCPolicy.PRESERVABLE, PRESSED)),
+                sorted(_loose(draft, loose, PRESERVABLE, PRESSED)),
+                sorted(_preservable(draft)),
+            )
         return draft.finish(_details(draft))
 
 
-def _take(draft: Draft, candidates: Iterator[Candidate]) -> None:
+def _take(draft: Draft, *candidates: Iterable[Candidate]) -> None:
+    """Take from all of these, each in order, until the goal is reached."""
     if draft.is_done():
         return
-    for candidate in sorted(candidates):
+    for candidate in heapq.merge(*candidates):
         if draft.is_done():
             return
         candidate.take()
@@ -76,7 +94,7 @@ def _details(draft: Draft) -> dict[str, Any]:
         "enrichment_cleared": draft.account("enrichment_bulk_clear") > 0,
         "ephemeral_removed": draft.account("ephemeral"),
         "partial_removed": draft.account("partial_turn"),
-        "preservable_removed": draft.account("preservable_under_pressure"),
+        "preservable_removed": draft.account(PRESSED),
         "steps_stubbed": draft.account("old_step"),
     }
 
@@ -101,62 +119,51 @@ def _message_ids(entry: SourceEntry) -> Iterator[str]:
         yield from _message_ids(child)
 
 
-def _ephemeral(
-    draft: Draft, budget: InstructionBudget, loose: list[Detached]
-) -> Iterator[Candidate]:
-    """Phase 1b: discoverable schemas leave, tool output becomes a stub, its pair stays."""
-    yield from _schemas(draft, budget, GCPolicy.EPHEMERAL, "ephemeral")
-    yield from _loose(draft, loose, GCPolicy.EPHEMERAL, "ephemeral")
+def _outputs(draft: Draft, budget: InstructionBudget) -> Iterator[Candidate]:
+    """Phase 1b in the conversation: tool output becomes a stub, its pair stays.
+
+    Turn by turn, so that only as many are looked into as the goal needs.
+    """
     situation = draft.situation
-    for index in situation.old_turns:
-        container = budget.get_child(CONVERSATION, f"turn_{situation.numbers[index]}")
-        if container is not None and container.effective_gc_policy() is GCPolicy.EPHEMERAL:
-            yield Candidate(
-                container.created_at or 0.0,
-                situation.spans[index].start,
-                0,
-                partial(draft.drop, index, "ephemeral", KEPT),
-            )
+    for index in _by_age(situation, budget):
+        span = situation.spans[index]
+        holder = situation.ledger.container(span.start)
+        if holder is not None and holder.effective_gc_policy() is GCPolicy.EPHEMERAL:
+            take = partial(draft.drop, index, "ephemeral", KEPT)
+            yield Candidate(holder.created_at or 0.0, span.start, 0, take)
         else:
-            yield from _outputs(draft, index, "ephemeral")
+            yield from sorted(_stubs(draft, index, "ephemeral", span.stop))
 
 
-def _outputs(
-    draft: Draft, index: int, reason: str, before: int | None = None
-) -> Iterator[Candidate]:
+def _by_age(situation: Situation, budget: InstructionBudget) -> list[int]:
+    """The unprotected turns, oldest first: by position, unless the budget says otherwise."""
+    source = budget.get_entry(CONVERSATION)
+    ages = [entry.created_at or 0.0 for entry in source.children.values()] if source else []
+    if ages == sorted(ages):
+        return situation.old_turns
+
+    def age(index: int) -> float:
+        holder = situation.ledger.container(situation.spans[index].start)
+        return holder.created_at or 0.0 if holder is not None else 0.0
+
+    return sorted(situation.old_turns, key=age)
+
+
+def _stubs(draft: Draft, index: int, reason: str, before: int) -> Iterator[Candidate]:
     """The tool output of one turn that may be stubbed, up to a position."""
     situation = draft.situation
-    ledger = situation.ledger
-    history = situation.history
-    span = situation.spans[index]
-    step, age = span.start, None
-    for at in range(span.start, span.stop if before is None else min(span.stop, before)):
-        if not history[at].result_ids:
-            step, age = at, None
-            continue
-        located = ledger.located(at)
-        if located is None:
-            continue
-        # One age for all results of a step, so that the largest of them goes first.
-        age = located.entry.created_at or 0.0 if age is None else age
-        if ledger.policy(at) in {GCPolicy.EPHEMERAL, GCPolicy.PARTIAL}:
-            smallness = -located.entry.total_tokens()
-            yield Candidate(age, step, smallness, partial(draft.stub, index, at, reason))
+    for output in situation.ledger.outputs(situation.spans[index], before):
+        smallness = -output.entry.total_tokens()
+        take = partial(draft.stub, index, output, reason)
+        yield Candidate(output.age, output.step, smallness, take)
 
 
-def _turns(draft: Draft, loose: list[Detached]) -> Iterator[Candidate]:
+def _turns(draft: Draft) -> Iterator[Candidate]:
     """Phase 2: whole turns, but for what is LOCKED or PRESERVABLE in them."""
     situation = draft.situation
     for index in situation.old_turns:
-        yield Candidate(
-            0.0,
-            situation.spans[index].start,
-            0,
-            partial(draft.drop, index, "partial_turn", KEPT),
-        )
-    for entry in loose:
-        if entry.turn is not None and entry.policy in {GCPolicy.PARTIAL, GCPolicy.EPHEMERAL}:
-            yield _clearing(draft, entry, "partial_turn", created_at=0.0)
+        take = partial(draft.drop, index, "partial_turn", KEPT)
+        yield Candidate(0.0, situation.spans[index].start, 0, take)
 
 
 def _old_steps(draft: Draft) -> Iterator[Candidate]:
@@ -164,16 +171,11 @@ def _old_steps(draft: Draft) -> Iterator[Candidate]:
     situation = draft.situation
     before = situation.steps_to_spare()
     for index in sorted(situation.recent - situation.pinned):
-        yield from _outputs(draft, index, "old_step", before)
+        yield from sorted(_stubs(draft, index, "old_step", before))
 
 
-def _preservable(
-    draft: Draft, budget: InstructionBudget, loose: list[Detached]
-) -> Iterator[Candidate]:
+def _preservable(draft: Draft) -> Iterator[Candidate]:
     """Phase 3, under extreme pressure: clarifications and summaries, oldest first."""
-    reason = "preservable_under_pressure"
-    yield from _schemas(draft, budget, GCPolicy.PRESERVABLE, reason)
-    yield from _loose(draft, loose, GCPolicy.PRESERVABLE, reason)
     situation = draft.situation
     for index in sorted([*situation.old_turns, *situation.old_summaries]):
         left = draft.leaving(index, ONLY_LOCKED)
@@ -181,24 +183,19 @@ def _preservable(
             continue
         located = situation.ledger.located(left[0])
         created_at = located.entry.created_at if located is not None else None
-        yield Candidate(
-            created_at or 0.0,
-            situation.spans[index].start,
-            0,
-            partial(draft.drop, index, reason, ONLY_LOCKED),
-        )
+        take = partial(draft.drop, index, PRESSED, ONLY_LOCKED)
+        yield Candidate(created_at or 0.0, situation.spans[index].start, 0, take)
 
 
 def _schemas(
     draft: Draft, budget: InstructionBudget, policy: GCPolicy, reason: str
 ) -> Iterator[Candidate]:
-    """The entries of PLUGIN that have a policy."""
+    """The entries of PLUGIN that have a policy: discoverable tools, mostly."""
     source = budget.get_entry(InstructionSource.PLUGIN)
-    if source is None:
-        return
-    for key, entry in _with_policy(source, policy):
+    for key, entry in _with_policy(source, policy) if source is not None else ():
         item = GCRemovalItem(InstructionSource.PLUGIN, key, entry.total_tokens(), reason)
-        yield Candidate(entry.created_at or 0.0, -1, -item.tokens_freed, partial(draft.clear, item))
+        take = partial(draft.clear, item)
+        yield Candidate(entry.created_at or 0.0, -1, -item.tokens_freed, take)
 
 
 def _with_policy(
@@ -218,16 +215,14 @@ def _with_policy(
 
 
 def _loose(
-    draft: Draft, loose: list[Detached], policy: GCPolicy, reason: str
+    draft: Draft, loose: Iterable[Detached], policies: frozenset[GCPolicy], reason: str
 ) -> Iterator[Candidate]:
+    """Entries that no message stands behind: they are taken off the account."""
     for entry in loose:
-        if entry.policy is policy and not (entry.turn is not None and policy is GCPolicy.PARTIAL):
-            yield _clearing(draft, entry, reason, created_at=entry.created_at)
-
-
-def _clearing(draft: Draft, entry: Detached, reason: str, *, created_at: float) -> Candidate:
-    item = GCRemovalItem(CONVERSATION, entry.key, entry.tokens, reason)
-    return Candidate(created_at, entry.turn or 0, -entry.tokens, partial(draft.clear, item))
+        if entry.policy in policies:
+            item = GCRemovalItem(CONVERSATION, entry.key, entry.tokens, reason)
+            take = partial(draft.clear, item)
+            yield Candidate(entry.created_at, entry.turn or 0, -entry.tokens, take)
 
 
 def create_plugin() -> BudgetGCPlugin:
