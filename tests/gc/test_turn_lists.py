@@ -124,7 +124,7 @@ SAID = Message.from_text(Role.MODEL, "done")
         pytest.param([ASKED, call("1"), result("1"), SAID], "u c1 r1 a", 0, id="whole"),
         pytest.param([ASKED, call("1")], "u c1", 0, id="a pending call stays"),
         pytest.param([ASKED, result("x"), SAID], "u a", 1, id="an orphan result goes"),
-        pytest.param([ASKED, call("1"), SAID, ASKED], "u a u", 2, id="an unanswered call goes"),
+        pytest.param([ASKED, call("1"), SAID], "u a", 1, id="an unanswered call goes"),
         pytest.param([ASKED, call("1", "2"), result("1"), SAID], "u c1 r1 a", 1, id="half a pair"),
         pytest.param([result("x")], "", 1, id="nothing is left"),
     ],

@@ -357,9 +357,7 @@ def test_the_task_is_never_trimmed(collector: Make, budget_over: Over) -> None:
     history = sketch(" ".join(["u c1 r1 a"] * 6), words=40)
     budget = budget_over(history, 300)
     reason = GCTriggerReason.CONTEXT_LIMIT
-    seen = run_collection(
-        collector(), history, ONE, budget=budget, counter=COUNTER, reason=reason
-    )
+    seen = run_collection(collector(), history, ONE, budget=budget, counter=COUNTER, reason=reason)
     check(seen)
     assert seen.after[0] is history[0]
     assert seen.after[-4:] == tuple(history[-4:])

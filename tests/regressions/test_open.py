@@ -43,7 +43,7 @@ def settled(
 
 
 def again(message: Message, *, text: str, message_id: str | None = None) -> Message:
-    return Message(message.role, (Part(text=text),), message_id or message.message_id)
+    return Message(message.role, (Part(text=text),), message_id or message.message_id, message.kind)
 
 
 # Histories
@@ -77,7 +77,9 @@ def test_a_pair_lost_to_the_repair_of_another_breach_is_reported() -> None:
     assert sketch_of(mended) == "u c1 r1 m a" or named >= {1, 2, 3}
 
 
-def test_a_repeated_id_does_not_let_the_locked_request_go(collector: Make, budget_over: Over) -> None:
+def test_a_repeated_id_does_not_let_the_locked_request_go(
+    collector: Make, budget_over: Over
+) -> None:
     history = sketch("u a u a u a", words=20)
     history[4] = again(history[4], text="z " * 20, message_id="m0")
     budget = budget_over(history)
@@ -129,7 +131,9 @@ def turns_with(result: object) -> list[Message]:
     return history
 
 
-def test_a_result_that_refuses_comparison_can_be_stubbed(plugin_of: Make, budget_over: Over) -> None:
+def test_a_result_that_refuses_comparison_can_be_stubbed(
+    plugin_of: Make, budget_over: Over
+) -> None:
     history = turns_with(Incomparable())
     budget = budget_over(history)
     _, result = plugin_of("gc_budget").collect(history, usage_of(budget), ONE, MANUAL, budget)
@@ -170,6 +174,13 @@ def test_usage_that_says_less_than_there_is_does_not_go_below_zero(collector: Ma
     after, result = collector().collect(history, usage, ONE, MANUAL)
     assert len(after) < len(history)
     assert result.tokens_after >= 0
+
+
+def test_a_turn_limit_that_is_text_is_told_below_the_threshold_too(collector: Make) -> None:
+    config = GCConfig()
+    config.max_turns = "5"  # type: ignore[assignment]  # a caller's mistake
+    with pytest.raises(ConfigError, match="max_turns"):
+        collector().should_collect({"percent_used": 70.0, "turns": 3}, config)
 
 
 def test_a_plugin_config_that_is_no_mapping_is_told_like_any_other_value(collector: Make) -> None:
@@ -323,7 +334,7 @@ def test_of_enrichment_only_what_its_policy_gives_free_is_cleared(
 
 def test_a_summarizer_that_raises_stop_iteration_does_not_hang_the_loop(plugin_of: Make) -> None:
     answers = iter(())
-    plugin = plugin_of("gc_summarize", summarizer=lambda conversation: next(answers))
+    plugin = plugin_of("gc_summarize", summarizer=lambda _: next(answers))
     history = sketch("u a u a u a", words=40)
     noise: list[dict[str, Any]] = []
 
@@ -420,6 +431,16 @@ def test_settling_counts_every_notice_that_a_plug_in_leaves(budget_over: Over) -
     assert settled(budget_over(history), history, after) == history_tokens(COUNTER, after)
 
 
+def test_settling_keeps_what_is_known_of_a_notice_that_stays_under_its_id() -> None:
+    history = sketch("u a n u a", words=20)
+    counts = [message_tokens(COUNTER, message) for message in history]
+    budget = budget_for(history, counts, created_at=1_000.0)
+    settled(budget, history, [*history[:2], again(history[2], text="gone"), *history[3:]])
+    located = locate(budget, "m2")
+    assert located is not None
+    assert located.entry.created_at == 1_002.0
+
+
 def test_settling_counts_a_message_that_a_plug_in_returns_twice(budget_over: Over) -> None:
     history = sketch("u a u a", words=20)
     after = [*history, history[1]]
@@ -498,9 +519,7 @@ def test_a_document_that_is_no_history_is_a_codec_error(document: Any) -> None:
             {"parts": [{"result": {"call_id": "1", "name": "n", "result": 1, "is_error": "no"}}]},
             id="an is_error that is a text",
         ),
-        pytest.param(
-            {"parts": [{"media": {"mime_type": 5, "data": "QQ=="}}]}, id="a mime type"
-        ),
+        pytest.param({"parts": [{"media": {"mime_type": 5, "data": "QQ=="}}]}, id="a mime type"),
     ],
 )
 def test_a_field_of_another_type_is_a_codec_error(wrong: dict[str, Any]) -> None:

@@ -213,6 +213,42 @@ def shrink(
     return old - entry.tokens
 
 
+def rename(budget: InstructionBudget, old: str, new: str) -> None:
+    """Let another message take the place of one: its entry stays as it is, but for the id."""
+    root = budget.entries.get(_CONVERSATION)
+    entry = None if root is None else budget.index.find(root, old)
+    if root is not None and entry is not None:
+        entry.message_ids = [new if one == old else one for one in entry.message_ids]
+        budget.index.refresh(root)
+
+
+def keep_only(budget: InstructionBudget, message_id: str, weights: Sequence[int]) -> int:
+    """Let as many entries hold a repeated id as there are weights, and set those; how many hold it.
+
+    Entries that hold other messages as well are left alone.
+    """
+    root = budget.entries.get(_CONVERSATION)
+    if root is None:
+        return 0
+    budget.index.refresh(root)
+    single = [one for one in budget.index.holders(message_id) if one.message_ids == [message_id]]
+    for entry, weight in zip(single, weights, strict=False):
+        entry.tokens = weight
+    gone = _Gone(root)
+    for entry in single[len(weights) :]:
+        gone.add(entry)
+    gone.leave()
+    budget.index.refresh(root)
+    return min(len(single), len(weights))
+
+
+def locate_notice(budget: InstructionBudget) -> str | None:
+    """The id of the notice that the budget holds, if any."""
+    root = budget.entries.get(_CONVERSATION)
+    entry = None if root is None else root.at_path(NOTICE_KEY)
+    return entry.message_ids[0] if entry is not None and entry.message_ids else None
+
+
 def forget(budget: InstructionBudget, message_ids: Collection[str] | Mapping[str, int]) -> int:
     """Take messages out, and return the tokens that this removed.
 

@@ -49,6 +49,11 @@ class MessageIndex:
                 if all(entry is not one for one in older):
                     held[message_id] = (*older, entry)
 
+    def holders(self, message_id: str) -> tuple[SourceEntry, ...]:
+        """The entries that list one id."""
+        known = self._held.get(message_id, ())
+        return known if isinstance(known, tuple) else (known,)
+
     def take(self, message_id: str) -> tuple[SourceEntry, ...]:
         """Forget one id, and say who held it."""
         known = self._held.pop(message_id, ())

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 WINDOW = 24_000
 THRESHOLD, TARGET, RECENT = 80.0, 50.0, 2
 BAR = 30
-LEGEND = """\
-  # stays   . freed   🔒 never goes   ◑ goes under pressure only   ◐ mixed   ○ goes first"""
+LOCK = "🔒"
+LEGEND = f"""\
+  # stays   . freed   {LOCK} never goes   ◑ goes under pressure only   ◐ mixed   ○ goes first"""
 
 
 @click.command()
@@ -115,10 +116,11 @@ def _window(observed: Collection) -> Iterator[str]:
     yield f"  {'':<16}{'before':>10}{'after':>10}"
     for key in _merged(list(was), list(now)):
         old, new = was.get(key), now.get(key)
-        sign = new[1] if new else " "
+        # The lock is as wide as two letters.
+        sign = f"{new[1] if new else '':<{1 if new and new[1] == LOCK else 2}}"
         stays = _length(new, largest)
         bar = "#" * stays + "." * (_length(old, largest) - stays)
-        yield f"  {key:<16}{_tokens(old):>10}{_tokens(new):>10}  {sign:<2} {bar}"
+        yield f"  {key:<16}{_tokens(old):>10}{_tokens(new):>10}  {sign} {bar}{_kept(after, key)}"
     yield f"  {'tokens':<16}{before.total_tokens():>10,}{after.total_tokens():>10,}"
     yield f"  {'of the window':<16}" + "".join(
         f"{budget.utilization_percent():>8.0f} %" for budget in (before, after)
@@ -137,8 +139,18 @@ def _weights(budget: InstructionBudget, history: Sequence[Message]) -> dict[str,
         entry = budget.get_child(InstructionSource.CONVERSATION, key)
         if entry is not None and key not in found:
             locked = entry.locked_tokens() == entry.total_tokens()
-            found[key] = (entry.total_tokens(), "🔒" if locked else entry.indicator())
+            found[key] = (entry.total_tokens(), LOCK if locked else entry.indicator())
     return found
+
+
+def _kept(budget: InstructionBudget, key: str) -> str:
+    """What of a turn never goes, where that is a part of it."""
+    from jaato.budget import InstructionSource
+
+    entry = budget.get_child(InstructionSource.CONVERSATION, key)
+    locked = 0 if entry is None else entry.locked_tokens()
+    whole = entry is not None and locked == entry.total_tokens()
+    return f"  {locked} {LOCK}" if locked and not whole else ""
 
 
 def _merged(old: list[str], new: list[str]) -> list[str]:
@@ -146,11 +158,12 @@ def _merged(old: list[str], new: list[str]) -> list[str]:
     waiting = list(new)
     merged: list[str] = []
     for key in old:
-        if key in new:
+        if key in waiting:
             ahead = waiting.index(key)
             merged += waiting[:ahead]
             del waiting[: ahead + 1]
-        merged.append(key)
+        if key not in merged:
+            merged.append(key)
     return [*merged, *waiting]
 
 

@@ -17,7 +17,7 @@ Examples:
   jaato demo                        a collection, before and after
   jaato demo --strategy gc_hybrid   the same with another strategy
   jaato strategies                  what is installed, and what is broken
-  jaato strategies --json
+  jaato strategies --json           the same for programs
 """
 
 

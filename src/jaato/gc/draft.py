@@ -47,11 +47,15 @@ class Draft:
 
     def is_done(self) -> bool:
         """Whether the goal is reached: the tokens, and the turns where they were the trigger."""
-        situation = self.situation
-        need, turns = situation.tokens_to_free, situation.turns_to_leave
+        turns = self.situation.turns_to_leave
+        return self.has_freed_enough() and (turns is None or self.turns_left >= turns)
+
+    def has_freed_enough(self) -> bool:
+        """Whether no more tokens have to go. Only what leaves whole brings the turns down."""
+        need = self.situation.tokens_to_free
+        if self.situation.turns_to_leave is not None and (need is None or need <= 0):
+            return True
         gain = self.freed - self.summary_tokens - self._notice_tokens
-        if turns is not None:
-            return self.turns_left >= turns and (need is None or need <= 0 or gain >= need)
         return need is not None and gain >= need
 
     def leaving(self, index: int, spare: frozenset[GCPolicy]) -> list[int]:
@@ -150,10 +154,18 @@ class Draft:
         self.freed += item.tokens_freed
 
     def drop_messages(self, message_ids: set[str], reason: str) -> None:
-        """Take single messages out whose tokens `clear` has counted already."""
-        history = self.situation.history
-        for at, message in enumerate(history):
-            if message.message_id in message_ids:
+        """Take single messages out whose tokens `clear` has counted already.
+
+        Only such as stand alone and as the conversation does not claim for itself.
+        """
+        situation = self.situation
+        for at, message in enumerate(situation.history[:-1]):
+            if (
+                message.message_id in message_ids
+                and situation.ledger.located(at) is None
+                and not message.call_ids
+                and not message.result_ids
+            ):
                 self._drops.append((range(at, at + 1), reason))
 
     def fold(self, indices: list[int], digest: Digest, reason: str) -> None:
@@ -195,8 +207,14 @@ class Draft:
     def foldable(self, indices: list[int]) -> tuple[tuple[Message, ...], int]:
         """The messages a fold of these spans replaces, and their tokens."""
         situation = self.situation
-        positions = [at for index in indices for at in self.leaving(index, situation.spared)]
-        tokens = sum(situation.ledger.tokens(at) for at in positions)
+        positions: list[int] = []
+        tokens = 0
+        for index in indices:
+            own = self.leaving(index, situation.spared)
+            positions += own
+            number = partial(situation.number_of, index)
+            items = situation.ledger.items(own, "", number) if own else []
+            tokens += sum(item.tokens_freed for item in items)
         return tuple(situation.history[at] for at in positions), tokens
 
     def finish(self, details: Mapping[str, Any]) -> Plan:

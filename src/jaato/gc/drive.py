@@ -66,7 +66,8 @@ class DrivenPlugin(ABC):
         """Whether the threshold, or in continuous mode the target, or the turn limit is passed."""
         config = self._effective(config)
         # Fields can be assigned, and a comparison with nonsense would raise nonsense.
-        if number(config.threshold_percent) is None or number(config.target_percent) is None:
+        figures = (config.threshold_percent, config.target_percent, config.max_turns or 0)
+        if None in map(number, figures):
             raise ConfigError(config.problems())
         if not config.auto_trigger:
             return False, None
@@ -158,7 +159,8 @@ class DrivenPlugin(ABC):
 
     def has_summarizer(self, situation: Situation) -> bool:
         """Whether anybody can write a summary."""
-        return situation.options.get("summarizer") is not None or self._model is not None
+        wanted = situation.options.get("summarizer")
+        return self._model is not None or (wanted is not None and wanted != "model")
 
     def offer_model(self, summarizer: Summarizer | None) -> None:
         """Let a session's own model write summaries where no other summarizer was configured."""
@@ -167,6 +169,10 @@ class DrivenPlugin(ABC):
     def _effective(self, config: GCConfig) -> GCConfig:
         """The configuration with the plug-in's own options over it."""
         if config.plugin_config:
+            # The plug-in's own options were checked when it was initialised; these were not.
+            problems = check_options(self.name, config.plugin_config, where="plugin_config")
+            if problems:
+                raise ConfigError(problems)
             config = config.overlaid(config.plugin_config)
         return config.overlaid(self._options)
 
@@ -178,11 +184,11 @@ class DrivenPlugin(ABC):
         reason: GCTriggerReason,
         budget: InstructionBudget | None,
     ) -> Situation | GCResult:
-        options = {**config.plugin_config, **self._options}
-        # The plug-in's own options were checked when it was initialised.
-        problems = check_options(self.name, config.plugin_config) if config.plugin_config else ()
-        config = self._effective(config)
-        problems += config.problems()
+        try:
+            effective = self._effective(config)
+            problems = effective.problems()
+        except ConfigError as error:
+            problems = error.problems
         if problems:
             total = history_tokens(self.counter, history)
             return GCResult(
@@ -197,8 +203,8 @@ class DrivenPlugin(ABC):
         return Situation(
             history,
             usage=usage,
-            config=config,
-            options=options,
+            config=effective,
+            options={**config.plugin_config, **self._options},
             reason=reason,
             budget=budget,
             counter=self.counter,
@@ -209,8 +215,9 @@ class DrivenPlugin(ABC):
         return Writer(situation.options.get("summarizer"), self._model, situation.counter)
 
     def _apply(self, history: Sequence[Message], situation: Situation, plan: Plan) -> Collected:
-        source = history if plan.is_nothing else situation.history
-        after = applied(source, plan.edits)
+        # Broken data is mended only where the history changes anyway.
+        changed = bool(plan.edits)
+        after = applied(situation.history if changed else history, plan.edits)
         result = GCResult(
             success=True,
             items_collected=len(plan.removals),
@@ -223,34 +230,13 @@ class DrivenPlugin(ABC):
             removal_list=list(plan.removals),
         )
         if situation.repairs:
-            self._report_repairs(history, after, situation, result, changed=not plan.is_nothing)
+            key = "repairs" if changed else "violations"
+            result.details[key] = [str(violation) for violation in situation.repairs]
+        if not plan.is_nothing and (situation.repairs or not situation.ledger.is_exact):
+            result.tokens_after = _recounted(history, after, situation, result)
         if situation.budget is None and not plan.is_nothing:
             self._numbers = situation.remembered()
         return after, result
-
-    @staticmethod
-    def _report_repairs(
-        before: Sequence[Message],
-        after: Sequence[Message],
-        situation: Situation,
-        result: GCResult,
-        *,
-        changed: bool,
-    ) -> None:
-        key = "repairs" if changed else "violations"
-        result.details[key] = [str(violation) for violation in situation.repairs]
-        if not changed:
-            return
-        # What was broken has left as well; this is rare, so the exact way may be the long one.
-        if situation.budget is None:
-            lost = history_tokens(situation.counter, before) - history_tokens(
-                situation.counter, situation.history
-            )
-            result.tokens_after -= lost
-        else:
-            trial = copy.deepcopy(situation.budget)
-            settle(trial, result, before, after, situation.counter)
-            result.tokens_after = trial.total_tokens()
 
     def _failed(self, situation: Situation, error: Exception) -> GCResult:
         return GCResult(
@@ -265,6 +251,18 @@ class DrivenPlugin(ABC):
 
 
 _CLEAN_FAILURES = (JaatoError, SummaryRejectedError)
+
+
+def _recounted(
+    before: Sequence[Message], after: Sequence[Message], situation: Situation, result: GCResult
+) -> int:
+    """What is left, the long and exact way: for broken histories and hand-made budgets."""
+    if situation.budget is None:
+        lost = history_tokens(situation.counter, before) - history_tokens(situation.counter, after)
+        return result.tokens_before - lost
+    trial = copy.deepcopy(situation.budget)
+    settle(trial, result, before, after, situation.counter)
+    return trial.total_tokens()
 
 
 def _cost(plan: Plan) -> dict[str, Any]:

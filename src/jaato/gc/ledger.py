@@ -48,13 +48,17 @@ class Ledger:
         self._plain: dict[int, SourceEntry | None] = {}
         self._ids: dict[int, list[str]] = {}
         self._located: dict[int, Located | None] = {}
+        self.is_exact = True
+        """Whether every figure so far is the budget's own: not where entries share messages."""
 
     def located(self, at: int) -> Located | None:
         """Where the budget tracks a message."""
         if self.budget is None:
             return None
         if at not in self._located:
-            self._located[at] = locate(self.budget, self.history[at].message_id)
+            found = locate(self.budget, self.history[at].message_id)
+            # What only the source as a whole accounts for cannot be taken off it by name.
+            self._located[at] = found if found is not None and found.path else None
         return self._located[at]
 
     def tokens(self, at: int) -> int:
@@ -119,7 +123,7 @@ class Ledger:
             return None
         opener = self.history[span.start].message_id
         holder = turn_holding(self.budget, opener)
-        if holder is None or not holder.is_free or holder.message_ids:
+        if holder is None or not holder.is_free or holder.message_ids or holder.tokens:
             return None
         entries = holder.below()
         if len(entries) != len(span) or not self._source_is_free:
@@ -226,6 +230,7 @@ class Ledger:
         leaves_whole = (
             holder is not None
             and not holder.message_ids
+            and not holder.tokens
             and len(holder.children) == len(paths)
             and all(len(entries[path].message_ids) == len(at) for path, at in paths.items())
         )
@@ -238,14 +243,18 @@ class Ledger:
             GCRemovalItem(
                 CONVERSATION,
                 path,
-                entries[path].total_tokens()
-                if len(entries[path].message_ids) == len(positions)
-                else sum(self.tokens(at) for at in positions),
+                self._freed(entries[path], positions),
                 reason,
                 [history[at].message_id for at in positions],
             )
             for path, positions in paths.items()
         ]
+
+    def _freed(self, entry: SourceEntry, positions: list[int]) -> int:
+        if len(entry.message_ids) == len(positions):
+            return entry.total_tokens()
+        self.is_exact = False
+        return min(sum(self.tokens(at) for at in positions), entry.total_tokens())
 
 
 def lists_messages(entry: SourceEntry) -> bool:

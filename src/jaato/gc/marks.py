@@ -28,7 +28,9 @@ def stubbed(message: Message, tokens: int) -> Message | None:
         return None
     share = _rounded(tokens // results)
     parts = tuple(_stub(part, share) for part in message.parts)
-    return None if parts == message.parts else message.with_parts(parts)
+    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        return None
+    return message.with_parts(parts)
 
 
 def _stub(part: Part, tokens: int) -> Part:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import is_
 
 from jaato.budget import InstructionBudget, InstructionSource
-from jaato.budget.conversation import forget, locate, shrink, track
+from jaato.budget.conversation import (
+    forget,
+    keep_only,
+    locate,
+    locate_notice,
+    rename,
+    shrink,
+    track,
+)
 from jaato.gc.ledger import lists_messages
 from jaato.gc.result import GCResult
 from jaato.history import Kind, Message
@@ -29,22 +39,81 @@ def settle(
     if not result.success:
         return
     _remove_unshown(budget, result)
+    if _repeats(before) or _repeats(after):
+        _settle_repeats(budget, before, after, counter)
     # What both end with is the same, and found without looking at a message: most of a history.
     same = _common_tail(before, after)
     head, new_head = before[: len(before) - same], after[: len(after) - same]
     remaining = {message.message_id for message in new_head}
     leaving = {one.message_id: one for one in head if one.message_id not in remaining}
+    known = set(map(id, head))
+    new = [at for at, message in enumerate(new_head) if id(message) not in known]
+    renamed = _renamed(head, new_head, leaving, new)
+    for at, old in renamed.items():
+        rename(budget, old, new_head[at].message_id)
+        del leaving[old]
     if leaving:
         forget(budget, _Weights(leaving, counter))
-    known = set(map(id, head))
-    for at, message in enumerate(new_head):
-        if id(message) in known:
-            continue
+    for at in new:
+        message = new_head[at]
         tokens = message_tokens(counter, message)
-        if locate(budget, message.message_id) is None or message.kind is Kind.NOTICE:
+        if locate(budget, message.message_id) is None:
             _add(budget, after, at, tokens)
         else:
             shrink(budget, message.message_id, tokens)
+
+
+def _repeats(history: Sequence[Message]) -> bool:
+    return len({message.message_id for message in history}) != len(history)
+
+
+def _settle_repeats(
+    budget: InstructionBudget,
+    before: Sequence[Message],
+    after: Sequence[Message],
+    counter: TokenCounter,
+) -> None:
+    """Ids that occur more than once, in broken data: an entry for each message that has one."""
+    times = Counter(message.message_id for message in before)
+    there: dict[str, list[int]] = {}
+    for at, message in enumerate(after):
+        there.setdefault(message.message_id, []).append(at)
+    several = {message_id for message_id, count in times.items() if count > 1}
+    several.update(message_id for message_id, places in there.items() if len(places) > 1)
+    for message_id in sorted(several):
+        places = there.get(message_id, [])
+        weights = [message_tokens(counter, after[at]) for at in places]
+        for at in places[keep_only(budget, message_id, weights) :]:
+            _add(budget, after, at, message_tokens(counter, after[at]))
+
+
+def _renamed(
+    head: Sequence[Message],
+    new_head: Sequence[Message],
+    leaving: Mapping[str, Message],
+    new: Sequence[int],
+) -> dict[int, str]:
+    """New messages that stand for one that left, by position: the next one, of the same role.
+
+    A plug-in that rewrites a message under a new id means the same place, policy and turn.
+    """
+    place = {message.message_id: at for at, message in enumerate(head)}
+    found: dict[int, str] = {}
+    for at in new:
+        if at == 0:
+            behind = 0
+        else:
+            last = new_head[at - 1].message_id
+            last = found.get(at - 1, last)
+            if last not in place:
+                continue
+            behind = place[last] + 1
+        if behind < len(head) and new_head[at].kind is Kind.PLAIN:
+            old = head[behind]
+            is_next = old.message_id in leaving and old.role is new_head[at].role
+            if is_next and new_head[at].message_id not in place:
+                found[at] = old.message_id
+    return found
 
 
 class _Weights(Mapping[str, int]):
@@ -65,46 +134,45 @@ class _Weights(Mapping[str, int]):
 
 
 def _common_tail(one: Sequence[Message], other: Sequence[Message]) -> int:
-    """How many messages at the end are equal. Lists compare in C, by identity first."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    """How many messages at the end are the same objects."""
+    same = list(map(is_, reversed(one), reversed(other)))
+    return same.index(False) if False in same else len(same)
 
 
 def _remove_unshown(budget: InstructionBudget, result: GCResult) -> None:
-    for item in result.removal_list:
-        if item.child_key is None:
-            if item.source is InstructionSource.CONVERSATION:
-                continue
-            entry = budget.get_entry(item.source)
-            if entry is not None:
-                entry.children.clear()
-                entry.tokens = 0
+    """What no history shows: sources and entries without messages, but nothing under lock."""
+    for item in result.removal_list or ():
+        # Third parties write these; what makes no sense takes nothing off the account.
+        if item.source not in budget.entries or not isinstance(item.child_key, str | None):
             continue
-        child = budget.get_child(item.source, item.child_key)
-        if child is not None and not lists_messages(child):
-            budget.remove_child(item.source, item.child_key)
+        source = budget.entries[InstructionSource(item.source)]
+        if item.child_key is not None:
+            child = budget.get_child(source.source, item.child_key)
+            if child is not None and not lists_messages(child) and not child.locked_tokens():
+                budget.remove_child(source.source, item.child_key)
+        elif source.source is not InstructionSource.CONVERSATION and not source.locked_tokens():
+            source.children.clear()
+            source.tokens = 0
 
 
 def _add(budget: InstructionBudget, after: Sequence[Message], at: int, tokens: int) -> None:
+    """Track a message that was not there before, in the turn it stands in."""
     message = after[at]
-    if message.kind is not Kind.PLAIN or at == 0:
+    neighbour = locate(budget, after[at - 1].message_id) if at else None
+    if message.kind is Kind.PLAIN and neighbour is not None and "/" in neighbour.path:
+        turn = neighbour.path.rpartition("/")[0]
+        key = _free_key(budget, f"{turn}/{message.message_id}")
+    elif message.kind is Kind.NOTICE and locate_notice(budget) in {one.message_id for one in after}:
+        # `track` would let the new notice take the place of the one that is still there.
+        key = _free_key(budget, f"gc_notice_{message.message_id}")
+    else:
         track(budget, message, tokens)
         return
-    # A plug-in that rewrites messages under new ids puts them into the turn they stand in.
-    neighbour = locate(budget, after[at - 1].message_id)
-    if neighbour is None or "/" not in neighbour.path:
-        track(budget, message, tokens)
-        return
-    turn = neighbour.path.rpartition("/")[0]
-    budget.add_child(
-        InstructionSource.CONVERSATION,
-        f"{turn}/{message.message_id}",
-        tokens,
-        message_ids=[message.message_id],
-    )
+    ids = [message.message_id]
+    budget.add_child(InstructionSource.CONVERSATION, key, tokens, message_ids=ids)
+
+
+def _free_key(budget: InstructionBudget, key: str) -> str:
+    while budget.get_child(InstructionSource.CONVERSATION, key) is not None:
+        key += "+"
+    return key

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -16,6 +15,8 @@ from jaato.history.message import MARKED
 from jaato.ports import TokenCounter
 from jaato.tokens import history_tokens
 
+LARGEST = 10**15
+"""No window has as many tokens; a figure beyond it is a mistake, as is NaN."""
 KEPT = frozenset({GCPolicy.LOCKED, GCPolicy.PRESERVABLE})
 ONLY_LOCKED = frozenset({GCPolicy.LOCKED})
 
@@ -80,7 +81,11 @@ class Situation:
     @property
     def old_summaries(self) -> list[int]:
         """The summaries that may go: none, unless there is pressure."""
-        return self.spans.summaries() if self.under_pressure else []
+        if not self.under_pressure:
+            return []
+        summaries = self.spans.summaries()
+        # Without a turn the newest summary is all that is left to answer to.
+        return summaries if self.turns else summaries[:-1]
 
     @cached_property
     def under_pressure(self) -> bool:
@@ -200,8 +205,9 @@ class Situation:
     def _total(self, history: Sequence[Message], usage: Mapping[str, Any]) -> int:
         if self.budget is not None:
             return self.budget.total_tokens()
-        said = number(usage.get("total_tokens"))
-        return history_tokens(self.counter, history) if said is None else int(said)
+        # Who reports less than the messages cost has left them out.
+        said = number(usage.get("total_tokens")) or 0
+        return max(int(said), history_tokens(self.counter, history))
 
     def _percent(self, usage: Mapping[str, Any]) -> float | None:
         said = number(usage.get("percent_used"))
@@ -240,9 +246,9 @@ class Situation:
 
 def number(value: object) -> float | None:
     """A usage figure that can be calculated with, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if value >= 0 else None
+    return value if 0 <= value <= LARGEST else None
 
 
 def _limit(usage: Mapping[str, Any], budget: InstructionBudget | None) -> int | None:

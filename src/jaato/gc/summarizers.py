@@ -78,7 +78,7 @@ class Writer:
             if inspect.iscoroutinefunction(summarizer):
                 answer = await summarizer(prompt)
             else:
-                answer = await asyncio.to_thread(summarizer, prompt)
+                answer = await asyncio.to_thread(_called, summarizer, prompt)
                 if inspect.isawaitable(answer):
                     answer = await answer
             return self._accepted(answer)
@@ -114,11 +114,26 @@ class Writer:
 
     def _stand_in(self, request: Summarize, error: Exception) -> Digest:
         if self._falls_back:
-            return self._extract(request, note=f"the model failed: {error}")
+            return self._extract(request, note=f"the model failed: {_told(error)}")
         if isinstance(error, JaatoError):
             raise error
-        reason = f"the summarizer failed: {type(error).__name__}: {error}"
-        raise SummarizerFailedError(reason) from error
+        raise SummarizerFailedError(f"the summarizer failed: {_told(error)}") from error
+
+
+def _called(summarizer: Summarizer, prompt: str) -> str | Awaitable[str]:
+    try:
+        return summarizer(prompt)
+    except StopIteration as error:
+        # A future cannot carry it: whoever awaits would wait for ever.
+        raise SummarizerFailedError(f"the summarizer failed: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    """An error in words, even one whose own words fail."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 -- a foreign __str__ may raise anything
+        return type(error).__name__
 
 
 def _wait_for(answer: Awaitable[str]) -> str:

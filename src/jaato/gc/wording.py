@@ -24,7 +24,7 @@ def worded(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return "\n".join(f"{key}: {_inline(item)}" for key, item in value.items())
+        return "\n".join(f"{_foreign(key)}: {_inline(item)}" for key, item in value.items())
     return _inline(value)
 
 
@@ -81,14 +81,18 @@ def _inline(value: Any) -> str:
         return value
     try:
         return json.dumps(value, ensure_ascii=False, default=_foreign)
-    except (TypeError, ValueError, RecursionError):  # odd keys, cycles, endless nesting
+    # Odd keys, cycles, endless nesting, and whatever a foreign __str__ raises.
+    except Exception:  # noqa: BLE001 -- a summary never fails for one value
         return f"<{type(value).__name__}>"
 
 
 def _foreign(value: object) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value):,} bytes>"
-    return str(value)
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 -- a foreign __str__ may raise anything
+        return f"<{type(value).__name__}>"
 
 
 def said(part: Part) -> str:

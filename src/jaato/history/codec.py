@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from jaato.errors import UsageError
-from jaato.history.message import FunctionCall, Kind, Media, Message, Part, Role, ToolResult
+from jaato.history.message import (
+    NOTHING,
+    FunctionCall,
+    Kind,
+    Media,
+    Message,
+    Part,
+    Role,
+    ToolResult,
+)
 
 VERSION = 1
 
@@ -32,19 +41,17 @@ def to_dict(message: Message) -> dict[str, Any]:
 
 def from_dict(document: Mapping[str, Any]) -> Message:
     """The message that `to_dict` wrote."""
-    try:
-        return Message(
-            Role(document["role"]),
-            [_part_from_dict(part) for part in document["parts"]],
-            document["id"],
-            Kind(document.get("kind", Kind.PLAIN)),
-            document.get("extra", {}),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CodecError(
-            f"not a message: {type(error).__name__}: {error}",
-            hint="a message has role, id and parts, as `jaato.history.codec.to_dict` writes them",
-        ) from error
+    document = _object(document, "a message")
+    message_id = _text(document, "id")
+    if not message_id:
+        raise CodecError("a message with an empty id", hint="every message keeps its own id")
+    return Message(
+        _member(Role, document, "role"),
+        [_part_from_dict(_object(part, "a part")) for part in _field(document, "parts", list)],
+        message_id,
+        _member(Kind, document, "kind", Kind.PLAIN),
+        _extra(document),
+    )
 
 
 def history_to_dict(history: Iterable[Message]) -> dict[str, Any]:
@@ -54,13 +61,13 @@ def history_to_dict(history: Iterable[Message]) -> dict[str, Any]:
 
 def history_from_dict(document: Mapping[str, Any]) -> list[Message]:
     """The history that `history_to_dict` wrote."""
-    version = document.get("version")
+    version = _object(document, "a history").get("version")
     if version != VERSION:
         raise CodecError(
             f"a history of version {version!r} cannot be read",
             hint=f"this jaato reads version {VERSION}; a newer one may have written it",
         )
-    return [from_dict(message) for message in document["messages"]]
+    return [from_dict(message) for message in _field(document, "messages", list)]
 
 
 def _media_to_dict(media: Media) -> dict[str, Any]:
@@ -72,10 +79,17 @@ def _media_to_dict(media: Media) -> dict[str, Any]:
 
 
 def _media_from_dict(document: Mapping[str, Any]) -> Media:
+    text = _text(document, "data")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise CodecError(
+            f"media that is not base64: {error}",
+            hint="the bytes were changed since they were written",
+        ) from error
+    name = document.get("name")
     return Media(
-        document["mime_type"],
-        base64.b64decode(document["data"], validate=True),
-        document.get("name"),
+        _text(document, "mime_type"), data, None if name is None else _text(document, "name")
     )
 
 
@@ -110,21 +124,77 @@ def _result_to_dict(result: ToolResult) -> dict[str, Any]:
     return document
 
 
+_HOLDS = ("text", "thought", "call", "result", "media")
+
+
 def _part_from_dict(document: Mapping[str, Any]) -> Part:
-    extra = document.get("extra", {})
-    if "call" in document:
-        call = document["call"]
-        return Part(function_call=FunctionCall(call["id"], call["name"], call["args"]), extra=extra)
-    if "result" in document:
-        found = document["result"]
-        result = ToolResult(
-            found["call_id"],
-            found["name"],
-            found["result"],
-            found.get("is_error", False),
-            tuple(_media_from_dict(media) for media in found.get("attachments", ())),
+    held = [key for key in _HOLDS if key in document]
+    if len(held) != 1:
+        raise CodecError(
+            f"a part that holds {' and '.join(held) or 'nothing'}",
+            hint=f"exactly one of {', '.join(_HOLDS)}",
         )
-        return Part(function_response=result, extra=extra)
-    if "media" in document:
-        return Part(inline_data=_media_from_dict(document["media"]), extra=extra)
-    return Part(text=document.get("text"), thought=document.get("thought"), extra=extra)
+    extra = _extra(document)
+    if held == ["text"]:
+        return Part(text=_text(document, "text"), extra=extra)
+    if held == ["thought"]:
+        return Part(thought=_text(document, "thought"), extra=extra)
+    inner = _object(document[held[0]], f"a {held[0]}")
+    if held == ["media"]:
+        return Part(inline_data=_media_from_dict(inner), extra=extra)
+    name = _text(inner, "name")
+    if held == ["call"]:
+        call = FunctionCall(_text(inner, "id"), name, dict(_field(inner, "args", Mapping)))
+        return Part(function_call=call, extra=extra)
+    return Part(
+        function_response=ToolResult(
+            _text(inner, "call_id"),
+            name,
+            _field(inner, "result", object),
+            _field(inner, "is_error", bool, default=False),
+            tuple(
+                _media_from_dict(_object(media, "an attachment"))
+                for media in _field(inner, "attachments", list, default=())
+            ),
+        ),
+        extra=extra,
+    )
+
+
+_ABSENT: Any = object()
+_M = TypeVar("_M", Role, Kind)
+
+
+def _object(value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise CodecError(
+            f"{what} that is a {type(value).__name__}",
+            hint="read what `jaato.history.codec` wrote, unchanged",
+        )
+    return value
+
+
+def _field(document: Mapping[str, Any], key: str, kind: Any, *, default: Any = _ABSENT) -> Any:
+    value = document.get(key, default)
+    if value is _ABSENT:
+        raise CodecError(f"{key!r} is missing", hint=f"there are {', '.join(map(str, document))}")
+    if value is not default and not isinstance(value, kind):
+        raise CodecError(f"{key!r} is a {type(value).__name__}", hint=f"it is a {kind.__name__}")
+    return value
+
+
+def _text(document: Mapping[str, Any], key: str) -> str:
+    return str(_field(document, key, str))
+
+
+def _member(kind: type[_M], document: Mapping[str, Any], key: str, default: Any = _ABSENT) -> _M:
+    value = _field(document, key, str, default=default)
+    try:
+        return kind(value)
+    except ValueError as error:
+        known = ", ".join(kind)
+        raise CodecError(f"{key!r} is {value!r}", hint=f"one of {known}") from error
+
+
+def _extra(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return dict(_field(document, "extra", Mapping, default={})) or NOTHING

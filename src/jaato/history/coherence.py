@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from jaato.history.message import EMPTY, Message, Part
+from jaato.history.message import EMPTY, Message
 from jaato.history.turns import has, mask, shapes_of, span_starts
 
 _EMPTY = mask(EMPTY)
@@ -121,43 +121,58 @@ def _broken_pairs(history: Sequence[Message]) -> Iterator[Violation]:
 
 
 def repaired(history: Sequence[Message]) -> tuple[list[Message], tuple[Violation, ...]]:
-    """A legal history with as little taken away as can be, and what was wrong.
+    """A legal history with as little taken away as can be, and what was mended, by position.
 
     An orphan result or an unanswered call leaves its message; a message left empty leaves the
     history; a repeated message id gets a fresh one unless it repeats the message itself.
     """
-    wrong = violations(history)
-    if not wrong:
-        return list(history), ()
+    mended, origins = list(history), list(range(len(history)))
+    told: list[Violation] = []
+    while wrong := violations(mended):
+        # One message can be wrong in several parts, and a later round can uncover more.
+        known = {(one.breach, one.at) for one in told}
+        found = [replace(one, at=origins[one.at]) for one in wrong]
+        told += [one for one in found if (one.breach, one.at) not in known]
+        # An empty or repeated message between a call and its result makes both look broken.
+        kept = list(_mended(mended, [one for one in wrong if one.part is None] or wrong))
+        mended = [message for _, message in kept]
+        origins = [origins[at] for at, _ in kept]
+    return mended, tuple(sorted(told, key=lambda violation: violation.at))
+
+
+def _mended(
+    history: Sequence[Message], wrong: Sequence[Violation]
+) -> Iterator[tuple[int, Message]]:
+    """What stays, with its position: each breach removes or renames something."""
     drop_parts: dict[int, set[int]] = {}
+    renamed: set[int] = set()
     gone: set[int] = set()
-    fresh: dict[int, Message] = {}
     first = {message.message_id: message for message in reversed(history)}
-    # An empty or repeated message between a call and its result makes both look broken.
-    messages_first = [violation for violation in wrong if violation.part is None]
-    for violation in messages_first or wrong:
+    for violation in wrong:
         at = violation.at
         if violation.part is not None:
             drop_parts.setdefault(at, set()).add(violation.part)
-        elif violation.breach is Breach.EMPTY_MESSAGE or history[at] == first[violation.message_id]:
+        elif violation.breach is Breach.EMPTY_MESSAGE or _same(history[at], first):
             gone.add(at)
         else:
-            old = history[at]
-            fresh[at] = Message(old.role, old.parts, None, old.kind, old.extra)
-    mended: list[Message] = []
-    for at, original in enumerate(history):
+            renamed.add(at)
+    for at, message in enumerate(history):
         if at in gone:
             continue
-        message = fresh.get(at, original)
-        if at in drop_parts:
-            left: list[Part] = [
-                part for index, part in enumerate(message.parts) if index not in drop_parts[at]
-            ]
-            if not left:
-                continue
-            message = message.with_parts(left)
-        mended.append(message)
-    if violations(mended):
-        # Broken pairs come after broken messages; each round removes or renames something.
-        mended, _ = repaired(mended)
-    return mended, wrong
+        if at in renamed:
+            yield at, Message(message.role, message.parts, None, message.kind, message.extra)
+        elif at in drop_parts:
+            left = [part for index, part in enumerate(message.parts) if index not in drop_parts[at]]
+            if left:
+                yield at, message.with_parts(left)
+        else:
+            yield at, message
+
+
+def _same(message: Message, first: Mapping[str, Message]) -> bool:
+    """Whether a message repeats the first one of its id. Not every foreign value can tell."""
+    other = first[message.message_id]
+    try:
+        return other is message or other == message
+    except Exception:  # noqa: BLE001 -- arrays, say, refuse to be compared
+        return False

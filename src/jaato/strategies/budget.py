@@ -55,19 +55,19 @@ class BudgetGCPlugin(DrivenPlugin):
         loose = detached_entries(situation)
         turns = [entry for entry in loose if entry.turn is not None]
         others = [entry for entry in loose if entry.turn is None]
-        _clear_enrichment(draft, budget)
         # Generators: a phase looks for its candidates only when it is reached.
+        _take(draft.has_freed_enough, _enrichment(draft, budget))
         _take(
-            draft,
+            draft.has_freed_enough,
             sorted(_schemas(draft, budget, GCPolicy.EPHEMERAL, "ephemeral")),
             sorted(_loose(draft, others, EPHEMERAL, "ephemeral")),
             _outputs(draft, budget),
         )
-        _take(draft, _turns(draft), sorted(_loose(draft, turns, FREE, "partial_turn")))
-        _take(draft, _old_steps(draft))
+        _take(draft.is_done, _turns(draft), sorted(_loose(draft, turns, FREE, "partial_turn")))
+        _take(draft.has_freed_enough, _old_steps(draft))
         if situation.under_pressure:
             _take(
-                draft,
+                draft.is_done,
                 sorted(_schemas(draft, budget, GCPolicy.PRESERVABLE, PRESSED)),
                 sorted(_loose(draft, loose, PRESERVABLE, PRESSED)),
                 sorted(_preservable(draft)),
@@ -75,12 +75,12 @@ class BudgetGCPlugin(DrivenPlugin):
         return draft.finish(_details(draft))
 
 
-def _take(draft: Draft, *candidates: Iterable[Candidate]) -> None:
-    """Take from all of these, each in order, until the goal is reached."""
-    if draft.is_done():
+def _take(is_enough: Callable[[], bool], *candidates: Iterable[Candidate]) -> None:
+    """Take from all of these, each in order, until it is enough."""
+    if is_enough():
         return
     for candidate in heapq.merge(*candidates):
-        if draft.is_done():
+        if is_enough():
             return
         candidate.take()
 
@@ -99,18 +99,24 @@ def _details(draft: Draft) -> dict[str, Any]:
     }
 
 
-def _clear_enrichment(draft: Draft, budget: InstructionBudget) -> None:
-    """Phase 1a: all of it at once, since every turn makes it anew."""
+def _enrichment(draft: Draft, budget: InstructionBudget) -> Iterator[Candidate]:
+    """Phase 1a: all of it at once, since every turn makes it anew; but nothing of it under lock."""
     entry = budget.get_entry(InstructionSource.ENRICHMENT)
-    if entry is None or not entry.total_tokens() or entry.locked_tokens():
+    if entry is None or not entry.total_tokens():
         return
+    if entry.is_free:
+        yield Candidate(0.0, 0, 0, partial(_clear_enrichment, draft, None, entry))
+        return
+    for key, part in _with_policy(entry, GCPolicy.EPHEMERAL):
+        yield Candidate(0.0, 0, 0, partial(_clear_enrichment, draft, key, part))
+
+
+def _clear_enrichment(draft: Draft, key: str | None, entry: SourceEntry) -> None:
     ids = sorted(_message_ids(entry))
-    draft.clear(
-        GCRemovalItem(
-            InstructionSource.ENRICHMENT, None, entry.total_tokens(), "enrichment_bulk_clear", ids
-        )
-    )
-    draft.drop_messages(set(ids), "enrichment_bulk_clear")
+    reason = "enrichment_bulk_clear"
+    tokens = entry.total_tokens()
+    draft.clear(GCRemovalItem(InstructionSource.ENRICHMENT, key, tokens, reason, ids))
+    draft.drop_messages(set(ids), reason)
 
 
 def _message_ids(entry: SourceEntry) -> Iterator[str]:
@@ -201,7 +207,12 @@ def _schemas(
 def _with_policy(
     entry: SourceEntry, policy: GCPolicy, path: str = ""
 ) -> Iterator[tuple[str, SourceEntry]]:
-    """The topmost entries of a policy that hold nothing stronger, with their paths."""
+    """The topmost entries below one that have a policy and hold nothing stronger, by path.
+
+    What stands below an entry that is LOCKED or PRESERVABLE is as safe as that.
+    """
+    if entry.effective_gc_policy() not in FREE and entry.effective_gc_policy() is not policy:
+        return
     for key, child in entry.children.items():
         below = f"{path}/{key}" if path else key
         stronger = child.locked_tokens()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -357,6 +358,7 @@ def _usage_after(
     share = now / was if was else 1.0
     later = dict(usage)
     for key, kind in (("total_tokens", int), ("percent_used", float)):
-        if isinstance(usage.get(key), int | float):
-            later[key] = kind(usage[key] * share)
+        said = usage.get(key)
+        if isinstance(said, int | float) and math.isfinite(said):
+            later[key] = kind(said * share)
     return later

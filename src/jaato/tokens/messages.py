@@ -65,7 +65,7 @@ def as_text(value: Any) -> str:
         return value
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 -- a foreign __str__ may raise anything
         return _spelled(value)
 
 
