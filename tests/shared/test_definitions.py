@@ -168,7 +168,7 @@ SIGNATURES: dict[str, tuple[Callable[..., Any], str]] = {
     "get_preserved_indices": (gc.get_preserved_indices, "total recent pinned"),
     "split_into_turns": (gc.split_into_turns, "history"),
     "flatten_turns": (gc.flatten_turns, "turns"),
-    "discover_profiles": (discover_profiles, "directory base_path *"),
+    "discover_profiles": (discover_profiles, "dir base_path *"),
     "from_dict": (GCProfileConfig.from_dict, "data"),
 }
 CONTRACT = {

@@ -215,3 +215,23 @@ def test_manual_collection_and_its_record() -> None:
 
 def sum_of(result: GCResult) -> int:
     return sum(item.tokens_freed for item in result.removal_list)
+
+
+@pytest.mark.parametrize("name", ["gc_truncate", "gc_summarize", "gc_hybrid", "gc_budget"])
+def test_the_printed_loop_stays_exact_for_hundreds_of_sends(name: str) -> None:
+    options = (
+        {"summarizer": lambda _: "what was done " * 10}
+        if name in ("gc_summarize", "gc_hybrid")
+        else {}
+    )
+    session = Session(load_gc_plugin(name, options), GCConfig(preserve_recent_turns=2))
+    for at in range(300):
+        session.send_message(
+            Message.from_text("user", f"request {at} " + "word " * 60),
+            Message.from_text("model", f"answer {at} " + "word " * 120),
+        )
+        assert session.conversation.total_tokens() <= LIMIT
+    assert all(result.success for result in session.results)
+    assert session.conversation.total_tokens() == estimate_history_tokens(session._history)
+    # It collects now and then, not at every send.
+    assert 10 < len(session.results) < 60

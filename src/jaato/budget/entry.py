@@ -72,7 +72,7 @@ class SourceEntry(Node):
     created_at: float | None = None
     message_ids: list[str] = field(default_factory=list)
 
-    def __init__(  # noqa: PLR0917 -- the specification of record has it positional
+    def __init__(
         self,
         source: InstructionSource | str,
         tokens: int,

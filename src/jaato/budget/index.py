@@ -35,7 +35,8 @@ class MessageIndex:
         while waiting:
             entry = waiting.pop()
             self.add(entry)
-            waiting.extend(entry.below())
+            # Last in, first out: so that of several holders the first one comes first.
+            waiting.extend(reversed(tuple(entry.below())))
         self._root = root
         self._version = root.version
 

@@ -137,7 +137,7 @@ class InstructionBudget:
         entry = self._entries.get(source)
         return None if entry is None or child_key is None else entry.at_path(child_key)
 
-    def add_child(  # noqa: PLR0917 -- the specification of record has it positional
+    def add_child(
         self,
         source: InstructionSource,
         child_key: str,

@@ -9,7 +9,7 @@ from functools import cached_property
 from jaato.budget import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
 from jaato.budget.conversation import Located, locate, turn_holding
 from jaato.gc.result import GCRemovalItem
-from jaato.history import Message, Span
+from jaato.history import Kind, Message, Span
 from jaato.ports import TokenCounter
 from jaato.tokens import message_tokens
 
@@ -48,6 +48,7 @@ class Ledger:
         self._plain: dict[int, SourceEntry | None] = {}
         self._ids: dict[int, list[str]] = {}
         self._located: dict[int, Located | None] = {}
+        self._claimed: set[str] = set()
         self.is_exact = True
         """Whether every figure so far is the budget's own: not where entries share messages."""
 
@@ -210,12 +211,41 @@ class Ledger:
         items: list[GCRemovalItem] = []
         for container, paths in tracked.items():
             items += self._items_below(container, paths, entries, reason)
+        untracked = self._unlisted_summaries(untracked, items, reason)
         whole = self.whole_turn(number := turn()) if untracked else None
         if whole is not None:
             ids = [history[at].message_id for at in untracked]
             freed = whole.total_tokens()
             items.append(GCRemovalItem(CONVERSATION, f"turn_{number}", freed, reason, ids))
         return items
+
+    def _unlisted_summaries(
+        self, untracked: list[int], items: list[GCRemovalItem], reason: str
+    ) -> list[int]:
+        """Account for summaries whose entry does not say so, oldest first; what else is untracked.
+
+        The loop that the specification prints adds `gc_summary_N` without message ids.
+        """
+        root = self.budget.get_entry(CONVERSATION) if self.budget is not None else None
+        rest: list[int] = []
+        for at in untracked:
+            entry = None
+            if root is not None and self.history[at].kind is Kind.SUMMARY:
+                unlisted = (
+                    one
+                    for one in root.below()
+                    if one.key.startswith("gc_summary")
+                    and one.key not in self._claimed
+                    and not lists_messages(one)
+                )
+                entry = next(unlisted, None)
+            if entry is None:
+                rest.append(at)
+                continue
+            self._claimed.add(entry.key)
+            ids = [self.history[at].message_id]
+            items.append(GCRemovalItem(CONVERSATION, entry.key, entry.total_tokens(), reason, ids))
+        return rest
 
     def _items_below(
         self,

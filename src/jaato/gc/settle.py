@@ -39,10 +39,11 @@ def settle(
     if not result.success:
         return
     _remove_unshown(budget, result)
-    if _repeats(before) or _repeats(after):
-        _settle_repeats(budget, before, after, counter)
     # What both end with is the same, and found without looking at a message: most of a history.
     same = _common_tail(before, after)
+    if _repeats(before) or _repeats(after):
+        _settle_repeats(budget, before, after, counter)
+        same = 0
     head, new_head = before[: len(before) - same], after[: len(after) - same]
     remaining = {message.message_id for message in new_head}
     leaving = {one.message_id: one for one in head if one.message_id not in remaining}

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from jaato.budget import GCPolicy, InstructionBudget
+from jaato.budget.conversation import locate
 from jaato.gc.config import GCConfig
 from jaato.gc.ledger import CONVERSATION, Ledger
 from jaato.gc.result import GCTriggerReason
@@ -141,6 +142,10 @@ class Situation:
             return history_tokens(self.counter, self.history)
         entry = self.budget.get_entry(CONVERSATION)
         return entry.total_tokens() if entry is not None else 0
+
+    def is_foreign(self, message_id: str) -> bool:
+        """Whether the conversation of the budget does not hold this message."""
+        return self.budget is None or locate(self.budget, message_id) is None
 
     def number_of(self, index: int) -> int | None:
         """The absolute number of one turn; None for a summary."""

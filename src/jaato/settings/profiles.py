@@ -85,13 +85,16 @@ class SubagentProfile:
 
 
 def discover_profiles(
-    directory: str | Path, base_path: str | Path | None = None, *, strict: bool = False
+    dir: str | Path,  # noqa: A002 -- the specification of record names it so
+    base_path: str | Path | None = None,
+    *,
+    strict: bool = False,
 ) -> dict[str, SubagentProfile]:
     """The profiles in a directory by their name, in the order of their files.
 
     A broken one is logged with its reason and left out; `strict` raises with the reasons of all.
     """
-    folder = Path(base_path or "") / directory
+    folder = Path(base_path or "") / dir
     profiles: dict[str, SubagentProfile] = {}
     found: list[Problem] = []
     for path in _files(folder, found):

@@ -112,7 +112,9 @@ def _enrichment(draft: Draft, budget: InstructionBudget) -> Iterator[Candidate]:
 
 
 def _clear_enrichment(draft: Draft, key: str | None, entry: SourceEntry) -> None:
-    ids = sorted(_message_ids(entry))
+    # What the conversation accounts for is none of enrichment's, whatever its entry says.
+    listed = sorted(set(_message_ids(entry)))
+    ids = [one for one in listed if draft.situation.is_foreign(one)]
     reason = "enrichment_bulk_clear"
     tokens = entry.total_tokens()
     draft.clear(GCRemovalItem(InstructionSource.ENRICHMENT, key, tokens, reason, ids))
