@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from jaato.gc.config import GCConfig
 from jaato.gc.drive import DrivenPlugin
-from jaato.gc.registry import discover_gc_plugins, load_gc_plugin
+from jaato.gc.registry import discover_gc_plugins
 from jaato.gc.result import GCTriggerReason
 from jaato.history import Message
 from jaato.testing import WordCounter, budgets, check, histories, run_collection
 
 COUNTER = WordCounter()
+FACTORIES = discover_gc_plugins()
 EXAMPLES = 2_000
 
 
@@ -58,7 +59,7 @@ def situations(draw: st.DrawFn, history: list[Message]) -> dict[str, Any]:
 
 
 @pytest.mark.laws
-@pytest.mark.parametrize("strategy", sorted(discover_gc_plugins()))
+@pytest.mark.parametrize("strategy", sorted(FACTORIES))
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), history=histories())
 def test_a_collection_keeps_every_law(
@@ -70,8 +71,9 @@ def test_a_collection_keeps_every_law(
         options["summarizer"] = drawn["summarizer"]
     if strategy == "gc_hybrid":
         options["summarize_middle_turns"] = drawn["middle"]
-    plugin = load_gc_plugin(strategy, options)
+    plugin = FACTORIES[strategy]()
     assert isinstance(plugin, DrivenPlugin)
+    plugin.initialize(options)
     plugin.counter = COUNTER
     check(
         run_collection(

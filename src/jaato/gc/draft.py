@@ -9,6 +9,7 @@ from typing import Any
 from jaato.budget import GCPolicy, InstructionSource, SourceEntry
 from jaato.gc.ledger import Output
 from jaato.gc.marks import create_gc_notification_message, create_summary_message, stubbed
+from jaato.gc.options import PLACEHOLDERS
 from jaato.gc.plan import Digest, Plan
 from jaato.gc.result import GCRemovalItem
 from jaato.gc.situation import Situation
@@ -341,9 +342,6 @@ class Draft:
             for at in thinking(situation.shapes)
             if at >= point and not self._has_left(at)
         )
-
-
-PLACEHOLDERS = ("removed", "kept", "tokens_freed", "truncated", "summarized", "items", "freed")
 
 
 def _merged(drops: list[tuple[Span, str]]) -> Iterator[Drop]:

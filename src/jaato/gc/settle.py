@@ -147,11 +147,13 @@ def _remove_unshown(budget: InstructionBudget, result: GCResult) -> None:
         if item.source not in budget.entries or not isinstance(item.child_key, str | None):
             continue
         source = budget.entries[InstructionSource(item.source)]
+        is_shown = source.source is InstructionSource.CONVERSATION
         if item.child_key is not None:
             child = budget.get_child(source.source, item.child_key)
-            if child is not None and not lists_messages(child) and not child.locked_tokens():
-                budget.remove_child(source.source, item.child_key)
-        elif source.source is not InstructionSource.CONVERSATION and not source.locked_tokens():
+            if child is None or child.locked_tokens() or (is_shown and lists_messages(child)):
+                continue
+            budget.remove_child(source.source, item.child_key)
+        elif not is_shown and not source.locked_tokens():
             source.children.clear()
             source.tokens = 0
 
