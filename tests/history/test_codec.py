@@ -228,3 +228,56 @@ def test_every_key_of_a_message_is_needed_or_has_a_default(history: list[Message
                     codec.from_dict(rest)
             else:
                 assert codec.from_dict(rest).message_id == message.message_id
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param([OK], id="a bare list"),
+        pytest.param("history", id="a text"),
+        pytest.param({"version": 1}, id="no messages"),
+        pytest.param({"version": 1, "messages": None}, id="messages that are null"),
+        pytest.param({"version": 1, "messages": 5}, id="messages that are a number"),
+    ],
+)
+def test_a_document_that_is_no_history_is_a_codec_error(document: Any) -> None:
+    with pytest.raises(codec.CodecError):
+        codec.history_from_dict(document)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"id": 5}, id="an id that is a number"),
+        pytest.param({"id": []}, id="an id that is a list"),
+        pytest.param({"id": None}, id="an id that is null would be another each time"),
+        pytest.param({"id": ""}, id="an id that is empty would be another each time"),
+        pytest.param({"extra": 5}, id="extra that is a number"),
+        pytest.param({"parts": {}}, id="parts that are a mapping"),
+        pytest.param({"parts": [{"text": 5}]}, id="a text that is a number"),
+        pytest.param({"parts": [{"thought": []}]}, id="a thought that is a list"),
+        pytest.param({"parts": [{"text": "a", "extra": 5}]}, id="a part's extra"),
+        pytest.param(
+            {"parts": [{"text": "a", "call": {"id": "1", "name": "n", "args": {}}}]},
+            id="a part of two things would lose one",
+        ),
+        pytest.param(
+            {"parts": [{"call": {"id": "1", "name": 2, "args": {}}}]}, id="a name that is a number"
+        ),
+        pytest.param(
+            {"parts": [{"call": {"id": "1", "name": "n", "args": 3}}]}, id="args that are a number"
+        ),
+        pytest.param(
+            {"parts": [{"result": {"call_id": [], "name": "n", "result": 1}}]}, id="a call id"
+        ),
+        pytest.param(
+            {"parts": [{"result": {"call_id": "1", "name": "n", "result": 1, "is_error": "no"}}]},
+            id="an is_error that is a text",
+        ),
+        pytest.param({"parts": [{"media": {"mime_type": 5, "data": "QQ=="}}]}, id="a mime type"),
+    ],
+)
+def test_a_field_of_another_type_is_a_codec_error(wrong: dict[str, Any]) -> None:
+    with pytest.raises(codec.CodecError):
+        codec.from_dict({**OK, **wrong})

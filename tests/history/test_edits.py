@@ -66,54 +66,28 @@ CASES = [
     pytest.param([drop(0, 6), drop(2, 4)], "u c2 r2 a", 0, id="a drop in a drop"),
     pytest.param([drop(2, 4), drop(0, 6)], "u c2 r2 a", 0, id="and the other way"),
     pytest.param([drop(0, 4)] * 2, "u a u c2 r2 a", 0, id="the same drop twice"),
-    pytest.param(
-        [stub(2)], "u c1 r1~ a u a u c2 r2 a", 2, id="a result becomes a stub"
-    ),
-    pytest.param(
-        [stub(8), stub(2)], "u c1 r1~ a u a u c2 r2~ a", 2, id="two stubs"
-    ),
-    pytest.param(
-        [stub(2), drop(0, 4)], "u a u c2 r2 a", 0, id="a stub whose turn leaves"
-    ),
-    pytest.param(
-        [drop(4, 6), stub(8)], "u c1 r1 a u c2 r2~ a", 4, id="a stub behind a drop"
-    ),
+    pytest.param([stub(2)], "u c1 r1~ a u a u c2 r2 a", 2, id="a result becomes a stub"),
+    pytest.param([stub(8), stub(2)], "u c1 r1~ a u a u c2 r2~ a", 2, id="two stubs"),
+    pytest.param([stub(2), drop(0, 4)], "u a u c2 r2 a", 0, id="a stub whose turn leaves"),
+    pytest.param([drop(4, 6), stub(8)], "u c1 r1 a u c2 r2~ a", 4, id="a stub behind a drop"),
     pytest.param([fold((0, 4))], "s u a u c2 r2 a", 0, id="a turn becomes a summary"),
     pytest.param([fold((0, 4), (4, 6))], "s u c2 r2 a", 0, id="two turns, one summary"),
     pytest.param(
         [fold((1, 4), (5, 6))], "u s u u c2 r2 a", 1, id="it stands where the first stood"
     ),
-    pytest.param(
-        [fold((4, 6)), drop(0, 4)], "s u c2 r2 a", 0, id="older turns leave beside it"
-    ),
-    pytest.param(
-        [drop(1, 4), fold((4, 6))], "u s u c2 r2 a", 1, id="and it keeps its place"
-    ),
-    pytest.param(
-        [fold((1, 2), (5, 6), at=4)], "u r1 a s u u c2 r2 a", 1, id="at another place"
-    ),
-    pytest.param(
-        [fold((4, 6), at=0)], "s u c1 r1 a u c2 r2 a", 0, id="in front of what it folds"
-    ),
-    pytest.param(
-        [fold((0, 6), at=4)], "s u c2 r2 a", 0, id="a place inside what it folds"
-    ),
-    pytest.param(
-        [fold((4, 6), at=2), drop(0, 4)], "s u c2 r2 a", 0, id="a place inside a drop"
-    ),
+    pytest.param([fold((4, 6)), drop(0, 4)], "s u c2 r2 a", 0, id="older turns leave beside it"),
+    pytest.param([drop(1, 4), fold((4, 6))], "u s u c2 r2 a", 1, id="and it keeps its place"),
+    pytest.param([fold((1, 2), (5, 6), at=4)], "u r1 a s u u c2 r2 a", 1, id="at another place"),
+    pytest.param([fold((4, 6), at=0)], "s u c1 r1 a u c2 r2 a", 0, id="in front of what it folds"),
+    pytest.param([fold((0, 6), at=4)], "s u c2 r2 a", 0, id="a place inside what it folds"),
+    pytest.param([fold((4, 6), at=2), drop(0, 4)], "s u c2 r2 a", 0, id="a place inside a drop"),
     pytest.param([fold((0, 4), at=10)], "u a u c2 r2 a s", 0, id="a place at the end"),
     pytest.param([notify(0)], f"n {HISTORY}", 0, id="a notice in front"),
     pytest.param([notify(1)], "u n c1 r1 a u a u c2 r2 a", 1, id="behind the request"),
     pytest.param([notify(10)], f"{HISTORY} n", 10, id="a notice at the end"),
-    pytest.param(
-        [drop(0, 4), notify(0)], "n u a u c2 r2 a", 0, id="a notice for what left"
-    ),
-    pytest.param(
-        [fold((0, 4)), notify(0)], "n s u a u c2 r2 a", 0, id="a notice before a summary"
-    ),
-    pytest.param(
-        [notify(4), drop(0, 4)], "n u a u c2 r2 a", 0, id="a notice behind what left"
-    ),
+    pytest.param([drop(0, 4), notify(0)], "n u a u c2 r2 a", 0, id="a notice for what left"),
+    pytest.param([fold((0, 4)), notify(0)], "n s u a u c2 r2 a", 0, id="a notice before a summary"),
+    pytest.param([notify(4), drop(0, 4)], "n u a u c2 r2 a", 0, id="a notice behind what left"),
     pytest.param(
         [drop(1, 4), notify(1), fold((4, 6)), stub(8)],
         "u n s u c2 r2~ a",

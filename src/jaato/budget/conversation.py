@@ -267,7 +267,9 @@ def forget(budget: InstructionBudget, message_ids: Collection[str] | Mapping[str
     for message_id in message_ids:
         for entry in index.take(message_id):
             ids = entry.message_ids
-            if len(ids) == 1 and ids[0] == message_id and entry is not root and not entry.below():
+            is_its_own = len(ids) == 1 and ids[0] == message_id and entry is not root
+            # What lies below a message's entry is a part of it, unless it is a message too.
+            if is_its_own and not any(map(_lists_messages, entry.below())):
                 gone.add(entry)
             elif message_id in ids:
                 shared[id(entry)] = entry
@@ -279,6 +281,10 @@ def forget(budget: InstructionBudget, message_ids: Collection[str] | Mapping[str
     gone.leave()
     index.follow(root)
     return before - root.total_tokens()
+
+
+def _lists_messages(entry: SourceEntry) -> bool:
+    return bool(entry.message_ids) or any(map(_lists_messages, entry.below()))
 
 
 class _Gone:

@@ -154,20 +154,32 @@ class Draft:
         self._cleared.append(item)
         self.freed += item.tokens_freed
 
-    def drop_messages(self, message_ids: set[str], reason: str) -> None:
-        """Take single messages out whose tokens `clear` has counted already.
+    def cleared_below(self, source: InstructionSource, path: str) -> int:
+        """What has been taken out already of the entries below one."""
+        return sum(
+            item.tokens_freed
+            for item in self._cleared
+            if item.source is source and (item.child_key or "").startswith(f"{path}/")
+        )
 
-        Only such as stand alone and as the conversation does not claim for itself.
+    def clear_with_messages(self, item: GCRemovalItem) -> bool:
+        """Take something out together with messages of its own. Whether they could go.
+
+        Only such go as stand alone and open no turn, and none out of a protected turn.
         """
         situation = self.situation
-        for at, message in enumerate(situation.history[:-1]):
-            if (
-                message.message_id in message_ids
-                and situation.ledger.located(at) is None
-                and not message.call_ids
-                and not message.result_ids
-            ):
-                self._drops.append((range(at, at + 1), reason))
+        wanted = set(item.message_ids)
+        places = [
+            at for at, message in enumerate(situation.history) if message.message_id in wanted
+        ]
+        for at in places:
+            message = situation.history[at]
+            stands_alone = not (message.call_ids or message.result_ids or message.opens_turn)
+            if not stands_alone or situation.spans.index_at(at) in situation.protected:
+                return False
+        self._drops += [(range(at, at + 1), item.reason) for at in places]
+        self.clear(item)
+        return True
 
     def fold(self, indices: list[int], digest: Digest, reason: str) -> None:
         """Put one summary in the place of several spans."""
@@ -216,7 +228,9 @@ class Draft:
             number = partial(situation.number_of, index)
             items = situation.ledger.items(own, "", number) if own else []
             tokens += sum(item.tokens_freed for item in items)
-        return tuple(situation.history[at] for at in positions), tokens
+        # A notice tells of an earlier collection: nothing in it is worth a summary.
+        messages = (situation.history[at] for at in positions)
+        return tuple(one for one in messages if one.kind is not Kind.NOTICE), tokens
 
     def finish(self, details: Mapping[str, Any]) -> Plan:
         """The plan, or nothing where the gain is not worth an edit."""
@@ -329,6 +343,11 @@ class Draft:
         situation = self.situation
         unchanged = sum(situation.ledger.tokens(at) for at in range(point))
         front = situation.total - situation.conversation_tokens
+        front -= sum(
+            item.tokens_freed
+            for item in self._cleared
+            if item.source is not InstructionSource.CONVERSATION
+        )
         if self._changes_the_front:
             return after
         return max(after - front - unchanged, 0)

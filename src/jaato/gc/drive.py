@@ -24,13 +24,18 @@ from jaato.gc.summarizers import Summarizer, Writer
 from jaato.gc.wording import EXTRACTIVE
 from jaato.history import Message, applied
 from jaato.ports import TokenCounter
-from jaato.tokens import default_counter, history_tokens
+from jaato.tokens import acount_messages, default_counter, history_tokens
 
+REMEMBERED_TURNS = 20_000
 Collected = tuple[list[Message], GCResult]
 
 
 class DrivenPlugin(ABC):
-    """A GC plug-in whose only decision is `plan`."""
+    """A GC plug-in whose only decision is `plan`.
+
+    It remembers the turn numbers that a history does not show, by the ids of their messages; they
+    are lost with the instance, unlike those that a budget keeps.
+    """
 
     name = "gc_unnamed"
     follows_continuous_mode = False
@@ -111,7 +116,9 @@ class DrivenPlugin(ABC):
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> Collected:
-        """The same, awaiting a summarizer that takes its time."""
+        """The same, awaiting a summarizer that takes its time; long texts are counted elsewhere."""
+        if budget is None:
+            await acount_messages(self.counter, history)
         situation = self._situation(history, context_usage, config, reason, budget)
         if isinstance(situation, GCResult):
             return list(history), situation
@@ -211,6 +218,14 @@ class DrivenPlugin(ABC):
             numbers=self._numbers,
         )
 
+    def _remember(self, numbers: dict[str, int]) -> None:
+        """Several conversations may share an instance; the oldest are forgotten first."""
+        for message_id in numbers:
+            self._numbers.pop(message_id, None)
+        self._numbers.update(numbers)
+        for message_id in list(self._numbers)[: max(len(self._numbers) - REMEMBERED_TURNS, 0)]:
+            del self._numbers[message_id]
+
     def _writer(self, situation: Situation) -> Writer:
         return Writer(situation.options.get("summarizer"), self._model, situation.counter)
 
@@ -234,8 +249,8 @@ class DrivenPlugin(ABC):
             result.details[key] = [str(violation) for violation in situation.repairs]
         if not plan.is_nothing and (situation.repairs or not situation.ledger.is_exact):
             result.tokens_after = _recounted(history, after, situation, result)
-        if situation.budget is None and not plan.is_nothing:
-            self._numbers = situation.remembered()
+        if not plan.is_nothing:
+            self._remember(situation.remembered())
         return after, result
 
     def _failed(self, situation: Situation, error: Exception) -> GCResult:

@@ -112,7 +112,8 @@ def _renamed(
         if behind < len(head) and new_head[at].kind is Kind.PLAIN:
             old = head[behind]
             is_next = old.message_id in leaving and old.role is new_head[at].role
-            if is_next and new_head[at].message_id not in place:
+            is_free = old.message_id not in found.values()
+            if is_next and is_free and new_head[at].message_id not in place:
                 found[at] = old.message_id
     return found
 

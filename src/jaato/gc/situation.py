@@ -226,7 +226,7 @@ class Situation:
         numbers: list[int | None] = []
         following = 0
         known = self._remembered
-        if self.budget is not None or not self.turns or self._opener(self.turns[0]) not in known:
+        if not self.turns or self._opener(self.turns[0]) not in known:
             # Another conversation than the one remembered.
             known = {}
         for index in range(len(self.spans)):

@@ -117,8 +117,7 @@ def _clear_enrichment(draft: Draft, key: str | None, entry: SourceEntry) -> None
     ids = [one for one in listed if draft.situation.is_foreign(one)]
     reason = "enrichment_bulk_clear"
     tokens = entry.total_tokens()
-    draft.clear(GCRemovalItem(InstructionSource.ENRICHMENT, key, tokens, reason, ids))
-    draft.drop_messages(set(ids), reason)
+    draft.clear_with_messages(GCRemovalItem(InstructionSource.ENRICHMENT, key, tokens, reason, ids))
 
 
 def _message_ids(entry: SourceEntry) -> Iterator[str]:
@@ -201,9 +200,16 @@ def _schemas(
     """The entries of PLUGIN that have a policy: discoverable tools, mostly."""
     source = budget.get_entry(InstructionSource.PLUGIN)
     for key, entry in _with_policy(source, policy) if source is not None else ():
-        item = GCRemovalItem(InstructionSource.PLUGIN, key, entry.total_tokens(), reason)
-        take = partial(draft.clear, item)
-        yield Candidate(entry.created_at or 0.0, -1, -item.tokens_freed, take)
+        take = partial(_clear_schema, draft, key, entry, reason)
+        yield Candidate(entry.created_at or 0.0, -1, -entry.total_tokens(), take)
+
+
+def _clear_schema(draft: Draft, key: str, entry: SourceEntry, reason: str) -> None:
+    """What is left of an entry: an earlier phase may have taken some of its children."""
+    plugin = InstructionSource.PLUGIN
+    tokens = entry.total_tokens() - draft.cleared_below(plugin, key)
+    if tokens:
+        draft.clear(GCRemovalItem(plugin, key, tokens, reason))
 
 
 def _with_policy(
@@ -211,16 +217,17 @@ def _with_policy(
 ) -> Iterator[tuple[str, SourceEntry]]:
     """The topmost entries below one that have a policy and hold nothing stronger, by path.
 
-    What stands below an entry that is LOCKED or PRESERVABLE is as safe as that.
+    What stands below an entry that is LOCKED or PRESERVABLE is as safe as that, and an EPHEMERAL
+    entry is as safe as what it holds.
     """
     if entry.effective_gc_policy() not in FREE and entry.effective_gc_policy() is not policy:
         return
     for key, child in entry.children.items():
         below = f"{path}/{key}" if path else key
-        stronger = child.locked_tokens()
-        if policy is GCPolicy.EPHEMERAL:
-            stronger += child.preservable_tokens()
-        if child.effective_gc_policy() is policy and not stronger:
+        own = child.effective_gc_policy()
+        if own is GCPolicy.EPHEMERAL and child.preservable_tokens():
+            own = GCPolicy.PRESERVABLE
+        if own is policy and not child.locked_tokens():
             if child.total_tokens():
                 yield below, child
         else:
