@@ -269,7 +269,8 @@ def forget(budget: InstructionBudget, message_ids: Collection[str] | Mapping[str
             ids = entry.message_ids
             is_its_own = len(ids) == 1 and ids[0] == message_id and entry is not root
             # What lies below a message's entry is a part of it, unless it is a message too.
-            if is_its_own and not any(map(_lists_messages, entry.below())):
+            below = entry.below()
+            if is_its_own and not (below and any(map(_lists_messages, below))):
                 gone.add(entry)
             elif message_id in ids:
                 shared[id(entry)] = entry

@@ -38,23 +38,22 @@ def settle(
     """
     if not result.success:
         return
-    _remove_unshown(budget, result)
     # What both end with is the same, and found without looking at a message: most of a history.
     same = _common_tail(before, after)
-    if _repeats(before) or _repeats(after):
-        _settle_repeats(budget, before, after, counter)
-        same = 0
     head, new_head = before[: len(before) - same], after[: len(after) - same]
+    if _repeats(head, new_head, before[len(before) - same :]):
+        _settle_repeats(budget, before, after, counter)
+        head, new_head = before, after
     remaining = {message.message_id for message in new_head}
     leaving = {one.message_id: one for one in head if one.message_id not in remaining}
     known = set(map(id, head))
     new = [at for at, message in enumerate(new_head) if id(message) not in known]
-    renamed = _renamed(head, new_head, leaving, new)
-    for at, old in renamed.items():
+    for at, old in _renamed(head, new_head, leaving, new).items():
         rename(budget, old, new_head[at].message_id)
         del leaving[old]
     if leaving:
         forget(budget, _Weights(leaving, counter))
+    _remove_unshown(budget, result)
     for at in new:
         message = new_head[at]
         tokens = message_tokens(counter, message)
@@ -64,8 +63,14 @@ def settle(
             shrink(budget, message.message_id, tokens)
 
 
-def _repeats(history: Sequence[Message]) -> bool:
-    return len({message.message_id for message in history}) != len(history)
+def _repeats(head: Sequence[Message], new_head: Sequence[Message], tail: Sequence[Message]) -> bool:
+    """Whether an id occurs more than once, before or after: that is broken data."""
+    ends = {message.message_id for message in tail}
+    return len(ends) != len(tail) or any(
+        len(ids) != len(part) or not ends.isdisjoint(ids)
+        for part in (head, new_head)
+        for ids in [{message.message_id for message in part}]
+    )
 
 
 def _settle_repeats(
@@ -98,9 +103,11 @@ def _renamed(
 
     A plug-in that rewrites a message under a new id means the same place, policy and turn.
     """
-    place = {message.message_id: at for at, message in enumerate(head)}
     found: dict[int, str] = {}
-    for at in new:
+    if not leaving:
+        return found
+    place = {message.message_id: at for at, message in enumerate(head)}
+    for at in (one for one in new if new_head[one].message_id not in place):
         if at == 0:
             behind = 0
         else:
@@ -112,8 +119,7 @@ def _renamed(
         if behind < len(head) and new_head[at].kind is Kind.PLAIN:
             old = head[behind]
             is_next = old.message_id in leaving and old.role is new_head[at].role
-            is_free = old.message_id not in found.values()
-            if is_next and is_free and new_head[at].message_id not in place:
+            if is_next and old.message_id not in found.values():
                 found[at] = old.message_id
     return found
 

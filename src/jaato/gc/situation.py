@@ -152,7 +152,13 @@ class Situation:
         return self.numbers[index]
 
     def remembered(self) -> dict[str, int]:
-        """The number of each turn by its first message, for a next time without a budget."""
+        """The number of each turn by its first message, where a budget did not say it all.
+
+        Looking up every turn costs more than most collections: a budget that holds the messages
+        is asked for the few numbers that matter, when they do.
+        """
+        if self.budget is not None and "numbers" not in vars(self):
+            return {}
         numbers = self.numbers
         return {self._opener(at): turn for at in self.turns if (turn := numbers[at]) is not None}
 
