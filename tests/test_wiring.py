@@ -111,7 +111,16 @@ BROKEN = [
     pytest.param(
         {"threshold_percent": "80", "max_turn": 3}, ConfigError, "max_turn", id="two at once"
     ),
-    pytest.param({"type": "hybird"}, UnknownStrategyError, "'hybrid'", id="an unknown strategy"),
+    pytest.param({"type": "hybird"}, ConfigError, "'hybrid'", id="a mistyped strategy"),
+    pytest.param(
+        {"type": "acme_forgetful"}, UnknownStrategyError, "jaato strategies", id="an unknown one"
+    ),
+    pytest.param(
+        {"type": "hybird", "treshold_percent": 5},
+        ConfigError,
+        "'threshold_percent'",
+        id="a mistyped strategy hides no other mistake",
+    ),
     pytest.param(
         {"type": "truncate", "notification_template": "{gone}"},
         ConfigError,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from typing import Any
 
@@ -173,3 +174,18 @@ def test_copies_are_equal_and_derive_the_same(again: Any) -> None:
             message.call_ids,
             message.result_ids,
         )
+
+
+@pytest.mark.parametrize(
+    ("make", "hint"),
+    [
+        pytest.param(lambda: Message("wizard"), "assistant", id="a role that is none"),
+        pytest.param(lambda: Message("user", "hello"), "from_text", id="a text"),  # type: ignore[arg-type]  # likewise
+        pytest.param(lambda: Message("user", [5]), "Part", id="a number for a part"),  # type: ignore[list-item]  # a caller's mistake
+    ],
+)
+def test_what_is_no_message_is_told_with_a_hint(make: Callable[[], Message], hint: str) -> None:
+    with pytest.raises(UsageError) as told:
+        make()
+    assert told.value.hint is not None
+    assert hint in told.value.hint

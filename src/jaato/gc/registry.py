@@ -88,6 +88,11 @@ def installed_strategies() -> tuple[Registration, ...]:
     )
 
 
+def registered_names() -> frozenset[str]:
+    """The names of all plug-ins, sound or not. Imports none of them."""
+    return frozenset(_entries())
+
+
 def discover_gc_plugins() -> dict[str, Factory]:
     """The factories of all plug-ins that load, by name. A broken one is logged and left out."""
     found: dict[str, Factory] = {}

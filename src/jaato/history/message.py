@@ -49,7 +49,10 @@ class Role(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> Role | None:
         alias = _ROLE_ALIASES.get(value) if isinstance(value, str) else None
-        return cls(alias) if alias else None
+        if alias is None:
+            known = ", ".join([*cls, *_ROLE_ALIASES])
+            raise UsageError(f"{value!r} is no role", hint=f"one of {known}")
+        return cls(alias)
 
 
 # What a message is to its history, as bits of `Message.shape`: a collection reads the shapes of
@@ -177,6 +180,11 @@ class Message:
         results: list[str] = []
         thoughts = 0
         for part in parts:
+            if not isinstance(part, Part):
+                raise UsageError(
+                    f"the parts of a message are Part objects, not {type(part).__name__}",
+                    hint='write Part(text="..."), or Message.from_text(role, "...")',
+                )
             if part.function_call is not None:
                 calls.append(part.function_call.id)
             elif part.function_response is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from jaato.gc.options import (
     full_name,
 )
 from jaato.gc.problems import ConfigError, Problem, shown
+from jaato.gc.registry import registered_names
 from jaato.settings.problems import read_document
 
 DEFAULT_PATH: Final = Path(".jaato") / "gc.json"
@@ -137,8 +139,27 @@ def _name(document: Mapping[Any, Any], where: str, prefix: str, found: list[Prob
     if len({full_name(name) for name in names.values()}) > 1:
         message = f"{shown(names['plugin'])} is another strategy than type, {shown(names['type'])}"
         found.append(Problem(where, f"{prefix}plugin", names["plugin"], message, "keep one"))
-    default = OPTIONS["type"].default
-    return next(iter(names.values()), str(default))
+    key, name = next(iter(names.items()), ("type", str(OPTIONS["type"].default)))
+    meant = _meant(name)
+    if meant is not None:
+        message = f"no strategy named {shown(name)}"
+        found.append(Problem(where, prefix + key, name, message, f"did you mean {meant!r}?"))
+    return meant or name
+
+
+def _meant(name: str) -> str | None:
+    """The built-in strategy that a name misspells; None where it is a name of its own.
+
+    Whether a third party's strategy is installed is only looked at when it is loaded.
+    """
+    short = name.removeprefix("gc_")
+    if full_name(short) in STRATEGIES:
+        return None
+    ours = [strategy.removeprefix("gc_") for strategy in STRATEGIES]
+    near = get_close_matches(short[:80], ours, n=1, cutoff=0.8)
+    if not near or not registered_names().isdisjoint({name, f"gc_{short}"}):
+        return None
+    return near[0]
 
 
 def _section(
