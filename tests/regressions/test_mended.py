@@ -65,6 +65,24 @@ def test_a_history_of_empty_messages_is_never_emptied_by_what_leaves_elsewhere(
     assert result.success
 
 
+def test_a_summary_that_heads_a_pinned_turn_stays_so_that_the_turn_keeps_its_number(
+    collector: Make,
+) -> None:
+    # Without its summary the model's message would join the turn before, and lose its pin.
+    history = sketch("u n s a s u")
+    history[1] = again(history[1], text="too little to fold alone")
+    config = GCConfig(
+        target_percent=0.0,
+        pressure_percent=30.0,
+        preserve_recent_turns=0,
+        pinned_turn_indices=[1],
+        preserve_recent_steps=0,
+    )
+    usage = {"context_limit": history_tokens(COUNTER, history), "percent_used": 85.0}
+    plugin = collector()
+    check(run_collection(plugin, history, config, usage=usage, reason=GCTriggerReason.THRESHOLD))
+
+
 def test_a_pair_lost_to_the_repair_of_another_breach_is_reported() -> None:
     # Taking r9 out of its message leaves one that stands between c1 and r1: both go, unsaid.
     mended, wrong = repaired(sketch("u c1 r9+m r1 a"))

@@ -84,9 +84,17 @@ class Situation:
         """The summaries that may go: none, unless there is pressure."""
         if not self.under_pressure:
             return []
-        summaries = self.spans.summaries()
+        summaries = [at for at in self.spans.summaries() if not self._heads_protected(at)]
         # Without a turn the newest summary is all that is left to answer to.
         return summaries if self.turns else summaries[:-1]
+
+    def _heads_protected(self, summary: int) -> bool:
+        """Whether a protected turn has no request of its own but this summary.
+
+        Without it the turn would join the one before, and lose its number and its protection.
+        """
+        after = summary + 1
+        return after in self.protected and not self.history[self.spans[after].start].opens_turn
 
     @cached_property
     def under_pressure(self) -> bool:
