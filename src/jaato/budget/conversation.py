@@ -71,7 +71,7 @@ def track(
     counters = root.metadata.get(COUNTERS)
     if counters is None:
         counters = root.metadata[COUNTERS] = _counted(root)
-    indexed = budget.index.is_current(root)
+    indexed = budget.index.is_current(root) or budget.index.begins_with(root)
     if message.kind is Kind.PLAIN:
         entry = _track_in_turn(
             root, counters, message, tokens, turn_type=turn_type, created_at=created_at
@@ -180,10 +180,16 @@ def locate(budget: InstructionBudget, message_id: str) -> Located | None:
     return Located(path, entry, _turn_of(above))
 
 
+def entry_of(budget: InstructionBudget, message_id: str) -> SourceEntry | None:
+    """The entry that holds a message."""
+    root = budget.entries.get(_CONVERSATION)
+    return None if root is None else budget.index.find(root, message_id)
+
+
 def turn_holding(budget: InstructionBudget, message_id: str) -> SourceEntry | None:
     """The `turn_<N>` container that a message is directly in, if it is in one."""
     root = budget.entries.get(_CONVERSATION)
-    entry = None if root is None else budget.index.find(root, message_id)
+    entry = entry_of(budget, message_id)
     holder = None if entry is None else entry.holder
     owner = None if holder is None else holder.owner
     if not isinstance(owner, SourceEntry) or owner is root or owner.holder is None:
@@ -199,10 +205,12 @@ def shrink(
     In an entry that holds several messages the change is against `before`, else against an equal
     share. A message that the budget does not hold frees 0.
     """
-    root = budget.entries.get(_CONVERSATION)
-    entry = None if root is None else budget.index.find(root, message_id)
-    if entry is None:
-        return 0
+    entry = entry_of(budget, message_id)
+    return 0 if entry is None else reweigh(entry, tokens, before=before)
+
+
+def reweigh(entry: SourceEntry, tokens: int, *, before: int | None = None) -> int:
+    """`shrink` for a message whose entry is known."""
     old = entry.tokens
     others = len(entry.message_ids) - 1
     if others:
@@ -266,11 +274,10 @@ def forget(budget: InstructionBudget, message_ids: Collection[str] | Mapping[str
     shared: dict[int, SourceEntry] = {}
     for message_id in message_ids:
         for entry in index.take(message_id):
-            ids = entry.message_ids
-            is_its_own = len(ids) == 1 and ids[0] == message_id and entry is not root
+            ids, below = entry.message_ids, entry.below()
             # What lies below a message's entry is a part of it, unless it is a message too.
-            below = entry.below()
-            if is_its_own and not (below and any(map(_lists_messages, below))):
+            is_whole = not (below and any(map(_lists_messages, below)))
+            if is_whole and ids == [message_id] and entry is not root:
                 gone.add(entry)
             elif message_id in ids:
                 shared[id(entry)] = entry
@@ -293,17 +300,17 @@ class _Gone:
 
     def __init__(self, root: SourceEntry) -> None:
         self.root = root
-        self.level: dict[int, tuple[Children[Any], list[str]]] = {}
+        self.level: dict[int, tuple[Children[Any] | None, list[str]]] = {}
+        self.last: tuple[Children[Any] | None, list[str]] = (None, [])
 
     def add(self, entry: SourceEntry) -> None:
         holder = entry.holder
         if holder is None:
             return
-        batch = self.level.get(id(holder))
-        if batch is None:
-            self.level[id(holder)] = (holder, [entry.key])
-        else:
-            batch[1].append(entry.key)
+        if holder is not self.last[0]:
+            # Most neighbours go together, and so find their place at once.
+            self.last = self.level.setdefault(id(holder), (holder, []))
+        self.last[1].append(entry.key)
 
     def add_if_empty(self, entry: SourceEntry) -> None:
         if entry is not self.root and not (entry.tokens or entry.message_ids or entry.below()):
@@ -312,7 +319,9 @@ class _Gone:
     def leave(self) -> None:
         while self.level:
             level, self.level = self.level, {}
+            self.last = (None, [])
             for holder, keys in level.values():
+                assert holder is not None
                 owner = holder.owner
                 if (
                     len(keys) == len(holder)

@@ -22,6 +22,14 @@ class MessageIndex:
         """Whether nothing was stored or taken out since. Ids appended in place do not show."""
         return self._root is root and self._version == root.version > 0
 
+    def begins_with(self, root: SourceEntry) -> bool:
+        """Start with a conversation that holds nothing yet, so that no later search rebuilds it."""
+        if root.below() or root.message_ids:
+            return False
+        self._held = {}
+        self._root = root
+        return True
+
     def follow(self, root: SourceEntry) -> None:
         """Declare that the index knows the latest change."""
         self._version = root.version

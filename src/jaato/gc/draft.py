@@ -42,6 +42,7 @@ class Draft:
         self.turns_left = 0
         self._gone: dict[int, Collection[int]] = {}
         self._stubs: dict[int, Stub] = {}
+        self._lines: dict[str, int] = {}
         self._drops: list[tuple[Span, str]] = []
         self._fold: Fold | None = None
         self._notice_tokens = self._reserve() if situation.options.get("notify_on_gc") else 0
@@ -133,13 +134,13 @@ class Draft:
         """Leave a line in place of a message's tool output. Whether it was worth it."""
         situation = self.situation
         message = situation.history[output.at]
-        tokens = output.entry.total_tokens()
+        tokens = output.tokens
         if tokens < SMALLEST_STUB_GAIN or output.at in self._stubs:
             return False
         short = stubbed(message, tokens)
         if short is None:
             return False
-        gain = tokens - message_tokens(situation.counter, short)
+        gain = tokens - self._stub_tokens(short)
         if gain < SMALLEST_STUB_GAIN:
             return False
         ids = [message.message_id]
@@ -148,6 +149,19 @@ class Draft:
         self._stubs[output.at] = Stub(at=output.at, into=short, why=reason)
         self.freed += gain
         return True
+
+    def _stub_tokens(self, short: Message) -> int:
+        """What a stub costs. Few lines are distinct, so most are known without a count."""
+        counter = self.situation.counter
+        result = short.parts[0].function_response
+        if result is None or len(short.parts) > 1:
+            return message_tokens(counter, short)
+        tokens = self._lines.get(result.result)
+        if tokens is None:
+            tokens = self._lines[result.result] = message_tokens(counter, short)
+        else:
+            short.remember_tokens(counter.name, tokens)
+        return tokens
 
     def clear(self, item: GCRemovalItem) -> None:
         """Take something out that no history shows."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from jaato.budget import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
 from jaato.budget.conversation import Located, locate, turn_holding
@@ -16,13 +16,13 @@ from jaato.tokens import message_tokens
 CONVERSATION = InstructionSource.CONVERSATION
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """A message of tool results, the step it belongs to, and what the budget says of it."""
 
     at: int
     step: int
     age: float
+    tokens: int
     entry: SourceEntry
     prefix: str
 
@@ -166,7 +166,7 @@ class Ledger:
             # One age for all results of a step, so that the largest of them goes first.
             age = entry.created_at or 0.0 if age is None else age
             if is_free:
-                yield Output(at, step, age, entry, prefix)
+                yield Output(at, step, age, entry.total_tokens(), entry, prefix)
 
     def whole_item(self, span: Span, holder: SourceEntry, reason: str) -> GCRemovalItem:
         """The account of a plain turn that leaves."""
@@ -289,7 +289,7 @@ class Ledger:
 
 def lists_messages(entry: SourceEntry) -> bool:
     """Whether the entry, or one below it, says which messages it stands for."""
-    return bool(entry.message_ids) or any(map(lists_messages, entry.children.values()))
+    return bool(entry.message_ids) or any(map(lists_messages, entry.below()))
 
 
 _FREE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from jaato.gc.wording import SUMMARY_CLOSES, SUMMARY_OPENS
 from jaato.history import STUB_MARK, Kind, Message, Part, Role, ToolResult
 
@@ -23,14 +25,18 @@ def stubbed(message: Message, tokens: int) -> Message | None:
     The line names the tool and a rounded size: few distinct lines mean few counts, and nothing
     more is promised, since without a stash nothing can be called back.
     """
-    results = sum(part.function_response is not None for part in message.parts)
+    old = message.parts
+    if len(old) == 1:  # Nearly always, and a collection may make thousands.
+        short = _stub(old[0], _rounded(tokens))
+        return None if short is old[0] else message.with_contents((short,))
+    results = sum(part.function_response is not None for part in old)
     if not results:
         return None
     share = _rounded(tokens // results)
-    parts = tuple(_stub(part, share) for part in message.parts)
-    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+    parts = tuple([_stub(part, share) for part in old])
+    if all(new is before for new, before in zip(parts, old, strict=True)):
         return None
-    return message.with_parts(parts)
+    return message.with_contents(parts)
 
 
 def _stub(part: Part, tokens: int) -> Part:
@@ -43,6 +49,7 @@ def _stub(part: Part, tokens: int) -> Part:
     return Part(function_response=short, extra={**part.extra, STUB_MARK: True})
 
 
+@lru_cache(maxsize=4096)
 def _rounded(tokens: int) -> int:
     scale = int(f"1{'0' * max(len(str(tokens)) - 2, 0)}")
     return tokens // scale * scale

@@ -8,12 +8,13 @@ from operator import is_
 
 from jaato.budget import InstructionBudget, InstructionSource
 from jaato.budget.conversation import (
+    entry_of,
     forget,
     keep_only,
     locate,
     locate_notice,
     rename,
-    shrink,
+    reweigh,
     track,
 )
 from jaato.gc.ledger import lists_messages
@@ -57,10 +58,11 @@ def settle(
     for at in new:
         message = new_head[at]
         tokens = message_tokens(counter, message)
-        if locate(budget, message.message_id) is None:
+        entry = entry_of(budget, message.message_id)
+        if entry is None:
             _add(budget, after, at, tokens)
         else:
-            shrink(budget, message.message_id, tokens)
+            reweigh(entry, tokens)
 
 
 def _repeats(head: Sequence[Message], new_head: Sequence[Message], tail: Sequence[Message]) -> bool:
@@ -157,7 +159,7 @@ def _remove_unshown(budget: InstructionBudget, result: GCResult) -> None:
         is_shown = source.source is InstructionSource.CONVERSATION
         if item.child_key is not None:
             child = budget.get_child(source.source, item.child_key)
-            if child is None or child.locked_tokens() or (is_shown and lists_messages(child)):
+            if child is None or (is_shown and lists_messages(child)) or child.locked_tokens():
                 continue
             budget.remove_child(source.source, item.child_key)
         elif not is_shown and not source.locked_tokens():

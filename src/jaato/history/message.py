@@ -244,6 +244,26 @@ class Message:
         """The same message, by id, with other parts."""
         return Message(self.role, parts, self.message_id, self.kind, self.extra)
 
+    def with_contents(self, parts: tuple[Part, ...]) -> Message:
+        """The same message with other contents of the same kinds, call ids and thoughts.
+
+        For stubs, of which a collection makes thousands: nothing is checked or derived again.
+        """
+        new = object.__new__(Message)
+        put = object.__setattr__
+        put(new, "role", self.role)
+        put(new, "parts", parts)
+        put(new, "message_id", self.message_id)
+        put(new, "kind", self.kind)
+        put(new, "extra", self.extra)
+        put(new, "opens_turn", self.opens_turn)
+        put(new, "call_ids", self.call_ids)
+        put(new, "result_ids", self.result_ids)
+        put(new, "shape", self.shape)
+        put(new, "thoughts", self.thoughts)
+        put(new, "_count", None)
+        return new
+
     def tokens_by(self, counter: str) -> int | None:
         """The count that the counter of this name has left here, if any."""
         count = self._count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import compress, count
+from operator import attrgetter
 
 from jaato.history.message import ANSWERS, FROM_MODEL, MARKED, OPENS, THINKS, Message
 
@@ -15,6 +16,7 @@ def mask(*bits: int) -> bytes:
     return bytes(shape & wanted == wanted for shape in range(256))
 
 
+_SHAPE = attrgetter("shape")
 _OPENS = mask(OPENS)
 _SUMMARY = mask(OPENS, MARKED)
 _THINKS = mask(THINKS)
@@ -23,7 +25,7 @@ _MARKED = mask(MARKED)
 
 def shapes_of(history: Sequence[Message]) -> bytes:
     """The shapes of all messages: one look at each."""
-    return bytes([message.shape for message in history])
+    return bytes(map(_SHAPE, history))
 
 
 def has(shapes: bytes, table: bytes) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from jaato.budget import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
 from jaato.gc.detached import Detached, detached_entries
@@ -28,14 +28,15 @@ NOTIFICATION = (
 )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Candidate:
+class Candidate(NamedTuple):
     """Something a phase may take: oldest first, and within one step the largest first."""
 
-    created_at: float
-    order: int
-    smallness: int
-    take: Callable[[], object] = field(compare=False)
+    rank: tuple[float, int, int]
+    """When it came, its place, and how small it is."""
+    take: Callable[[], object]
+
+
+_RANK = attrgetter("rank")
 
 
 class BudgetGCPlugin(DrivenPlugin):
@@ -59,18 +60,18 @@ class BudgetGCPlugin(DrivenPlugin):
         _take(draft.has_freed_enough, _enrichment(draft, budget))
         _take(
             draft.has_freed_enough,
-            sorted(_schemas(draft, budget, GCPolicy.EPHEMERAL, "ephemeral")),
-            sorted(_loose(draft, others, EPHEMERAL, "ephemeral")),
+            _in_order(_schemas(draft, budget, GCPolicy.EPHEMERAL, "ephemeral")),
+            _in_order(_loose(draft, others, EPHEMERAL, "ephemeral")),
             _outputs(draft, budget),
         )
-        _take(draft.is_done, _turns(draft), sorted(_loose(draft, turns, FREE, "partial_turn")))
+        _take(draft.is_done, _turns(draft), _in_order(_loose(draft, turns, FREE, "partial_turn")))
         _take(draft.has_freed_enough, _old_steps(draft))
         if situation.under_pressure:
             _take(
                 draft.is_done,
-                sorted(_schemas(draft, budget, GCPolicy.PRESERVABLE, PRESSED)),
-                sorted(_loose(draft, loose, PRESERVABLE, PRESSED)),
-                sorted(_preservable(draft)),
+                _in_order(_schemas(draft, budget, GCPolicy.PRESERVABLE, PRESSED)),
+                _in_order(_loose(draft, loose, PRESERVABLE, PRESSED)),
+                _in_order(_preservable(draft)),
             )
         return draft.finish(_details(draft))
 
@@ -79,10 +80,14 @@ def _take(is_enough: Callable[[], bool], *candidates: Iterable[Candidate]) -> No
     """Take from all of these, each in order, until it is enough."""
     if is_enough():
         return
-    for candidate in heapq.merge(*candidates):
+    for candidate in heapq.merge(*candidates, key=_RANK):
         if is_enough():
             return
         candidate.take()
+
+
+def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=_RANK)
 
 
 def _details(draft: Draft) -> dict[str, Any]:
@@ -105,10 +110,10 @@ def _enrichment(draft: Draft, budget: InstructionBudget) -> Iterator[Candidate]:
     if entry is None or not entry.total_tokens():
         return
     if entry.is_free:
-        yield Candidate(0.0, 0, 0, partial(_clear_enrichment, draft, None, entry))
+        yield Candidate((0.0, 0, 0), partial(_clear_enrichment, draft, None, entry))
         return
     for key, part in _with_policy(entry, GCPolicy.EPHEMERAL):
-        yield Candidate(0.0, 0, 0, partial(_clear_enrichment, draft, key, part))
+        yield Candidate((0.0, 0, 0), partial(_clear_enrichment, draft, key, part))
 
 
 def _clear_enrichment(draft: Draft, key: str | None, entry: SourceEntry) -> None:
@@ -137,9 +142,9 @@ def _outputs(draft: Draft, budget: InstructionBudget) -> Iterator[Candidate]:
         holder = situation.ledger.container(span.start)
         if holder is not None and holder.effective_gc_policy() is GCPolicy.EPHEMERAL:
             take = partial(draft.drop, index, "ephemeral", KEPT)
-            yield Candidate(holder.created_at or 0.0, span.start, 0, take)
+            yield Candidate((holder.created_at or 0.0, span.start, 0), take)
         else:
-            yield from sorted(_stubs(draft, index, "ephemeral", span.stop))
+            yield from _stubs(draft, index, "ephemeral", span.stop)
 
 
 def _by_age(situation: Situation, budget: InstructionBudget) -> list[int]:
@@ -156,13 +161,14 @@ def _by_age(situation: Situation, budget: InstructionBudget) -> list[int]:
     return sorted(situation.old_turns, key=age)
 
 
-def _stubs(draft: Draft, index: int, reason: str, before: int) -> Iterator[Candidate]:
-    """The tool output of one turn that may be stubbed, up to a position."""
+def _stubs(draft: Draft, index: int, reason: str, before: int) -> list[Candidate]:
+    """The tool output of one turn that may be stubbed, up to a position, in order."""
     situation = draft.situation
-    for output in situation.ledger.outputs(situation.spans[index], before):
-        smallness = -output.entry.total_tokens()
-        take = partial(draft.stub, index, output, reason)
-        yield Candidate(output.age, output.step, smallness, take)
+    found = [
+        Candidate((one.age, one.step, -one.tokens), partial(draft.stub, index, one, reason))
+        for one in situation.ledger.outputs(situation.spans[index], before)
+    ]
+    return _in_order(found)
 
 
 def _turns(draft: Draft) -> Iterator[Candidate]:
@@ -170,7 +176,7 @@ def _turns(draft: Draft) -> Iterator[Candidate]:
     situation = draft.situation
     for index in situation.old_turns:
         take = partial(draft.drop, index, "partial_turn", KEPT)
-        yield Candidate(0.0, situation.spans[index].start, 0, take)
+        yield Candidate((0.0, situation.spans[index].start, 0), take)
 
 
 def _old_steps(draft: Draft) -> Iterator[Candidate]:
@@ -178,7 +184,7 @@ def _old_steps(draft: Draft) -> Iterator[Candidate]:
     situation = draft.situation
     before = situation.steps_to_spare()
     for index in sorted(situation.recent - situation.pinned):
-        yield from sorted(_stubs(draft, index, "old_step", before))
+        yield from _stubs(draft, index, "old_step", before)
 
 
 def _preservable(draft: Draft) -> Iterator[Candidate]:
@@ -191,7 +197,7 @@ def _preservable(draft: Draft) -> Iterator[Candidate]:
         located = situation.ledger.located(left[0])
         created_at = located.entry.created_at if located is not None else None
         take = partial(draft.drop, index, PRESSED, ONLY_LOCKED)
-        yield Candidate(created_at or 0.0, situation.spans[index].start, 0, take)
+        yield Candidate((created_at or 0.0, situation.spans[index].start, 0), take)
 
 
 def _schemas(
@@ -201,7 +207,7 @@ def _schemas(
     source = budget.get_entry(InstructionSource.PLUGIN)
     for key, entry in _with_policy(source, policy) if source is not None else ():
         take = partial(_clear_schema, draft, key, entry, reason)
-        yield Candidate(entry.created_at or 0.0, -1, -entry.total_tokens(), take)
+        yield Candidate((entry.created_at or 0.0, -1, -entry.total_tokens()), take)
 
 
 def _clear_schema(draft: Draft, key: str, entry: SourceEntry, reason: str) -> None:
@@ -242,7 +248,7 @@ def _loose(
         if entry.policy in policies:
             item = GCRemovalItem(CONVERSATION, entry.key, entry.tokens, reason)
             take = partial(draft.clear, item)
-            yield Candidate(entry.created_at, entry.turn or 0, -entry.tokens, take)
+            yield Candidate((entry.created_at, entry.turn or 0, -entry.tokens), take)
 
 
 def create_plugin() -> BudgetGCPlugin:

@@ -25,8 +25,13 @@ LONG_CHARS = 200_000
 
 def message_tokens(counter: TokenCounter, message: Message) -> int:
     """The tokens of one message."""
-    known = message.tokens_by(counter.name)
-    return known if known is not None else count_messages(counter, (message,))[0]
+    name = counter.name
+    tokens = message.tokens_by(name)
+    if tokens is None:
+        bill = _Bill(message)
+        tokens = bill.tokens + sum(counter.count_texts(bill.texts))
+        message.remember_tokens(name, tokens)
+    return tokens
 
 
 def history_tokens(counter: TokenCounter, messages: Sequence[Message]) -> int:
