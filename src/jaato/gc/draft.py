@@ -111,13 +111,25 @@ class Draft:
         for at in positions:
             if at in self._stubs:
                 self._unstub(index, at)
-        items = situation.ledger.items(positions, reason, partial(situation.number_of, index))
+        items = self._items(index, positions, reason)
         self._removals.setdefault(index, []).extend(items)
         self.freed += sum(item.tokens_freed for item in items)
         gone = self._gone[index] = [*self._gone.get(index, ()), *positions]
         span = situation.spans[index]
         if situation.spans.is_turn(index) and len(gone) == len(span):
             self.turns_left += 1
+
+    def _items(self, index: int, positions: list[int], reason: str) -> list[GCRemovalItem]:
+        """The account of what leaves of a span; nearly always it leaves whole, as one thing."""
+        situation = self.situation
+        span = situation.spans[index]
+        if len(positions) == len(span):
+            holder = situation.ledger.plain_turn(span)
+            if holder is not None:
+                return [situation.ledger.whole_item(span, holder, reason)]
+        if not positions:
+            return []
+        return situation.ledger.items(positions, reason, partial(situation.number_of, index))
 
     def _unstub(self, index: int, at: int) -> None:
         message_id = self.situation.history[at].message_id
@@ -239,9 +251,7 @@ class Draft:
         for index in indices:
             own = self.leaving(index, situation.spared)
             positions += own
-            number = partial(situation.number_of, index)
-            items = situation.ledger.items(own, "", number) if own else []
-            tokens += sum(item.tokens_freed for item in items)
+            tokens += sum(item.tokens_freed for item in self._items(index, own, ""))
         # A notice tells of an earlier collection: nothing in it is worth a summary.
         messages = (situation.history[at] for at in positions)
         return tuple(one for one in messages if one.kind is not Kind.NOTICE), tokens

@@ -129,10 +129,9 @@ class Ledger:
         entries = holder.below()
         if len(entries) != len(span) or not self._source_is_free:
             return None
-        messages = self.history[span.start : span.stop]
-        if [entry.message_ids for entry in entries] != [[one.message_id] for one in messages]:
+        shown = [one.message_id for one in self.history[span.start : span.stop]]
+        if [entry.message_ids for entry in entries] != [[one] for one in shown]:
             return None
-        shown = [one.message_id for one in messages]
         self._ids[span.start] = shown
         return holder
 
