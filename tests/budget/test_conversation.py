@@ -16,7 +16,14 @@ from jaato.budget import (
     InstructionSource,
     SourceEntry,
 )
-from jaato.budget.conversation import budget_for, forget, locate, shrink, track
+from jaato.budget.conversation import (
+    budget_for,
+    forget,
+    locate,
+    shrink,
+    track,
+    turn_made_of,
+)
 from jaato.errors import UsageError
 from jaato.history import Kind, Message, Part, ToolResult
 
@@ -275,6 +282,39 @@ def test_forgetting_from_entries_built_by_hand(ids: Any, freed: int, left: str) 
     assert forget(budget, ids) == freed
     assert before - budget.total_tokens() == freed
     assert paths(budget) == left.split()
+
+
+def test_a_whole_turn_is_found_by_its_messages() -> None:
+    budget = budget_of("u a u a a S")
+    turn = budget.get_child(CONVERSATION, "turn_1")
+    assert turn_made_of(budget, ["id2", "id3", "id4"]) is turn
+    assert turn_made_of(budget, ["id2", "id3"]) is None
+    assert turn_made_of(budget, ["id5"]) is None
+    assert turn_made_of(budget, ["unknown"]) is None
+
+
+def test_a_whole_turn_is_found_after_an_edit_by_hand() -> None:
+    budget = budget_of("u a u a")
+    root = budget.entries[CONVERSATION]
+    moved = root.children.pop("turn_1")
+    root.children["turn_7"] = moved
+    assert turn_made_of(budget, ["id2", "id3"]) is moved
+    root.children["turn_7"] = moved.duplicate()
+    assert turn_made_of(budget, ["id2", "id3"]) is root.children["turn_7"]
+
+
+def test_a_message_held_twice_leaves_both_places_with_its_turn() -> None:
+    budget = budget_of("u a u a")
+    budget.add_child(CONVERSATION, "notes", 50, message_ids=["id3"])
+    assert forget(budget, ["id2", "id3"]) == 3 + 4 + 50
+    assert paths(budget) == ["turn_0/original_request", "turn_0/m2"]
+    assert locate(budget, "id3") is None
+
+
+def test_a_turn_whose_messages_leave_in_any_order_leaves_whole() -> None:
+    budget = budget_of("u a u a a")
+    assert forget(budget, ["id4", "id0", "id2", "id3"]) == 5 + 1 + 3 + 4
+    assert paths(budget) == ["turn_0/m2"]
 
 
 def test_ids_of_the_source_itself() -> None:

@@ -73,7 +73,15 @@ def test_costs_do_not_grow_with_the_session(act: Callable[[InstructionBudget], o
 def test_forgetting_many_costs_little_for_each() -> None:
     budget = long_budget(3000)
     locate(budget, "id0")
-    assert calls(lambda: forget(budget, [f"id{at}" for at in range(1000)])) < 12 * 1000
+    assert calls(lambda: forget(budget, [f"id{at}" for at in range(1000)])) < 5 * 1000
+
+
+@pytest.mark.parametrize("step", [1, -1], ids=["in order", "backwards"])
+def test_forgetting_a_part_of_one_long_turn_costs_little_for_each(step: int) -> None:
+    made = [Message("model", (Part(text="x"),), f"id{at}") for at in range(3000)]
+    budget = budget_for(made, [250] * 3000)
+    leaving = [f"id{at}" for at in range(1, 3000)][::step]
+    assert calls(lambda: forget(budget, leaving)) < 20 * 3000
 
 
 def test_memory_per_message() -> None:

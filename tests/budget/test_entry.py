@@ -26,6 +26,35 @@ def entry(
     )
 
 
+def listing(*message_ids: str, **children: SourceEntry) -> SourceEntry:
+    one = entry(1, GCPolicy.EPHEMERAL, **children)
+    one.message_ids = list(message_ids)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("turn", "is_so"),
+    [
+        pytest.param(entry(a=listing("p"), b=listing("q")), True, id="an entry for each"),
+        pytest.param(entry(a=listing("q"), b=listing("p")), False, id="in another order"),
+        pytest.param(entry(a=listing("p")), False, id="one is missing"),
+        pytest.param(entry(a=listing("p"), b=listing("q"), c=listing("r")), False, id="one more"),
+        pytest.param(entry(a=listing("p", "q"), b=listing()), False, id="two in one entry"),
+        pytest.param(entry(a=listing("p"), b=listing()), False, id="an entry without a message"),
+        pytest.param(entry(7, a=listing("p"), b=listing("q")), False, id="tokens of its own"),
+        pytest.param(
+            listing("p", a=listing("p"), b=listing("q")), False, id="a message of its own"
+        ),
+        pytest.param(
+            entry(a=listing("p"), b=listing("q", below=listing("r"))), False, id="more below"
+        ),
+        pytest.param(entry(), False, id="nothing below"),
+    ],
+)
+def test_whether_a_turn_is_nothing_but_its_messages(turn: SourceEntry, is_so: bool) -> None:
+    assert turn.is_made_of(["p", "q"]) is is_so
+
+
 @pytest.mark.parametrize(
     "tokens",
     [-1, True, 1.5, math.nan, math.inf, -2.0, "7", None],

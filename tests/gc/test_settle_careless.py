@@ -107,9 +107,19 @@ def test_it_keeps_what_is_known_of_a_notice_that_stays_under_its_id() -> None:
     assert located.entry.created_at == 1_002.0
 
 
-def test_it_counts_a_message_that_a_plug_in_returns_twice() -> None:
+@pytest.mark.parametrize(
+    "places",
+    [
+        pytest.param((0, 1, 2, 3, 1), id="again at the end"),
+        pytest.param((3, 0, 1, 2, 3), id="again at the front"),
+        pytest.param((0, 1, 0, 2, 3), id="again before what stays"),
+        pytest.param((0, 0, 2, 3), id="in the place of another"),
+        pytest.param((2, 2, 3), id="in the place of two others"),
+    ],
+)
+def test_it_counts_a_message_that_a_plug_in_returns_twice(places: Sequence[int]) -> None:
     history = sketch("u a u a", words=20)
-    after = [*history, history[1]]
+    after = [history[at] for at in places]
     assert settled(tracked(history), history, after) == history_tokens(COUNTER, after)
 
 

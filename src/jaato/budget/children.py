@@ -114,15 +114,17 @@ class Children(dict[K, "SourceEntry"], Generic[K]):
     def bubble(self, change: Sums, structural: int) -> None:
         """Add a change here and in every mapping above."""
         total, locked, preservable, eligible, conditional, guarded = change
+        is_free = not (locked or preservable or conditional or guarded)
         at: Children[Any] | None = self
         while at is not None:
             at.total += total
-            at.locked += locked
-            at.preservable += preservable
             at.eligible += eligible
-            at.conditional += conditional
-            at.guarded += guarded
             at.version += structural
+            if not is_free:  # Nearly every change is of what is simply free to go.
+                at.locked += locked
+                at.preservable += preservable
+                at.conditional += conditional
+                at.guarded += guarded
             owner = at.owner
             at = owner.holder if owner is not None else None
 

@@ -8,13 +8,15 @@ the counters live in the source's metadata, so that a snapshot carries them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, cast
 
 from jaato.budget.children import Children
 from jaato.budget.entry import SourceEntry
+from jaato.budget.index import MessageIndex
 from jaato.budget.policies import (
     DEFAULT_TURN_POLICIES,
     ConversationTurnType,
@@ -197,6 +199,16 @@ def turn_holding(budget: InstructionBudget, message_id: str) -> SourceEntry | No
     return owner if owner.holder.owner is root else None
 
 
+def turn_made_of(budget: InstructionBudget, message_ids: list[str]) -> SourceEntry | None:
+    """The `turn_<N>` container that is nothing but an entry for each of these messages, if any."""
+    root = budget.entries.get(_CONVERSATION)
+    turn = budget.index.container(message_ids[0])
+    if turn is None or turn.holder is None or turn.holder.owner is not root:
+        turn = turn_holding(budget, message_ids[0])
+    # This looks at every message, so what the index says need not be checked.
+    return turn if turn is not None and turn.is_made_of(message_ids) else None
+
+
 def shrink(
     budget: InstructionBudget, message_id: str, tokens: int, *, before: int | None = None
 ) -> int:
@@ -272,7 +284,7 @@ def forget(budget: InstructionBudget, message_ids: Collection[str] | Mapping[str
     index.refresh(root)
     gone = _Gone(root)
     shared: dict[int, SourceEntry] = {}
-    for message_id in message_ids:
+    for message_id in _without_whole_turns(root, index, list(message_ids), gone):
         for entry in index.take(message_id):
             ids, below = entry.message_ids, entry.below()
             # What lies below a message's entry is a part of it, unless it is a message too.
@@ -289,6 +301,26 @@ def forget(budget: InstructionBudget, message_ids: Collection[str] | Mapping[str
     gone.leave()
     index.follow(root)
     return before - root.total_tokens()
+
+
+def _without_whole_turns(
+    root: SourceEntry, index: MessageIndex, message_ids: list[str], gone: _Gone
+) -> Iterator[str]:
+    """The ids that do not go with a whole container, which is dealt with as one thing."""
+    at = 0
+    tried: set[int] = set()
+    while at < len(message_ids):
+        holder = index.container(message_ids[at])
+        if holder is not None and holder is not root and id(holder) not in tried:
+            tried.add(id(holder))
+            entries = holder.below()
+            ids = message_ids[at : at + len(entries)]
+            if holder.is_made_of(ids) and index.take_all(ids, entries):
+                gone.add(holder)
+                at += len(ids)
+                continue
+        yield message_ids[at]
+        at += 1
 
 
 def _lists_messages(entry: SourceEntry) -> bool:
@@ -375,6 +407,7 @@ def _turn_type(value: object) -> ConversationTurnType:
         raise UsageError(f"{value!r} is no turn type", hint=f"one of {known}") from None
 
 
+@lru_cache(maxsize=1024)  # All messages of a turn ask for the number of the same one.
 def _number(pattern: re.Pattern[str], key: str) -> int | None:
     found = pattern.fullmatch(key)
     return None if found is None else int(found[1])

@@ -155,6 +155,23 @@ class SourceEntry(Node):
         """Its children; unlike `children` it makes no mapping where there are none."""
         return () if self._children is None else self._children.values()
 
+    def is_made_of(self, message_ids: list[str]) -> bool:
+        """Whether it is nothing but an entry for each of these messages, in this order."""
+        children = self._children
+        if children is None or len(children) != len(message_ids):
+            return False
+        if self._tokens or self._message_ids:
+            return False
+        leaves = [
+            child._message_ids  # noqa: SLF001 -- a property would take longer than all the rest
+            for child in children.values()
+            if not child._children  # noqa: SLF001 -- likewise
+        ]
+        try:
+            return [one for [one] in leaves] == message_ids
+        except ValueError:  # An entry of several messages, or of none.
+            return False
+
     def at_path(self, path: str) -> SourceEntry | None:
         """The entry under a key, or under keys joined by `/`. At each level an exact key wins."""
         if self._children is None:
@@ -284,10 +301,10 @@ class SourceEntry(Node):
 
 
 def _set_tokens(self: SourceEntry, value: int) -> None:
-    before = self.sums
-    self._tokens = _count(value)
+    before, self._tokens = self._tokens, _count(value)
     if self.holder is not None:
-        self.holder.bubble(less(self.sums, before), 0)
+        policy = self._gc_policy
+        self.holder.bubble(less(own_sums(policy, self._tokens), own_sums(policy, before)), 0)
 
 
 def _set_gc_policy(self: SourceEntry, value: GCPolicy) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from operator import is_
+
 from jaato.budget.entry import SourceEntry
 
 Holders = SourceEntry | tuple[SourceEntry, ...]
@@ -67,6 +70,23 @@ class MessageIndex:
         """Forget one id, and say who held it."""
         known = self._held.pop(message_id, ())
         return known if isinstance(known, tuple) else (known,)
+
+    def container(self, message_id: str) -> SourceEntry | None:
+        """What the one entry that holds an id is directly in, if it is in an entry."""
+        known = self._held.get(message_id)
+        holder = known.holder if isinstance(known, SourceEntry) else None
+        return (
+            holder.owner if holder is not None and isinstance(holder.owner, SourceEntry) else None
+        )
+
+    def take_all(self, message_ids: Sequence[str], entries: Iterable[SourceEntry]) -> bool:
+        """Forget ids that these entries hold, one each, unless others hold them as well."""
+        held = self._held
+        if not all(map(is_, map(held.get, message_ids), entries)):
+            return False
+        for message_id in message_ids:
+            del held[message_id]
+        return True
 
     def drop(self, entry: SourceEntry) -> None:
         """Forget that one entry holds its ids."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from jaato.budget import GCPolicy, InstructionSource, SourceEntry
+from jaato.budget import GCPolicy, InstructionSource
 from jaato.gc.ledger import Output
 from jaato.gc.marks import create_gc_notification_message, create_summary_message, stubbed
 from jaato.gc.options import PLACEHOLDERS
@@ -71,33 +72,35 @@ class Draft:
 
     def drop(self, index: int, reason: str, spare: frozenset[GCPolicy]) -> bool:
         """Let a span go, but for what policy spares. Whether anything went."""
-        span = self.situation.spans[index]
-        holder = self.situation.ledger.plain_turn(span)
-        if holder is not None:
-            return self._drop_whole(index, span, holder, reason)
-        positions = self.leaving(index, spare)
-        if not positions:
+        runs = self._take(index, spare, reason)
+        if not runs:
             return False
         self.dropped.append(index)
-        self._leave(index, positions, reason)
-        self._drops += [(run, reason) for run in _runs(positions)]
+        for run in runs:
+            self._drops.append((run, reason))
         return True
 
-    def _drop_whole(self, index: int, span: Span, holder: SourceEntry, reason: str) -> bool:
-        """The same for a turn that the budget holds as one thing: nearly all of them."""
+    def _take(self, index: int, spare: frozenset[GCPolicy], reason: str) -> list[Span]:
+        """Account for a span that goes, but for what policy spares; what goes of it."""
+        situation = self.situation
+        span = situation.spans[index]
+        holder = situation.ledger.plain_turn(span)
+        if holder is None:
+            positions = self.leaving(index, spare)
+            if positions:
+                self._leave(index, positions, reason)
+            return _runs(positions)
+        # The budget holds it as one thing: nearly all turns are like that.
         if index in self._gone:
-            return False
-        for at in span if self._stubs else ():
-            if at in self._stubs:
-                self._unstub(index, at)
-        item = self.situation.ledger.whole_item(span, holder, reason)
+            return []
+        if self._stubs:
+            self._unstub(index, span)
+        item = situation.ledger.whole_item(span, holder, reason)
         self._removals.setdefault(index, []).append(item)
         self.freed += item.tokens_freed
         self._gone[index] = span
         self.turns_left += 1
-        self.dropped.append(index)
-        self._drops.append((span, reason))
-        return True
+        return [span]
 
     def drop_oldest(self, indices: Iterable[int], reason: str) -> None:
         """Let spans go one after the other until the goal is reached."""
@@ -108,9 +111,7 @@ class Draft:
 
     def _leave(self, index: int, positions: list[int], reason: str) -> None:
         situation = self.situation
-        for at in positions:
-            if at in self._stubs:
-                self._unstub(index, at)
+        self._unstub(index, positions)
         items = self._items(index, positions, reason)
         self._removals.setdefault(index, []).extend(items)
         self.freed += sum(item.tokens_freed for item in items)
@@ -120,27 +121,26 @@ class Draft:
             self.turns_left += 1
 
     def _items(self, index: int, positions: list[int], reason: str) -> list[GCRemovalItem]:
-        """The account of what leaves of a span; nearly always it leaves whole, as one thing."""
-        situation = self.situation
-        span = situation.spans[index]
-        if len(positions) == len(span):
-            holder = situation.ledger.plain_turn(span)
-            if holder is not None:
-                return [situation.ledger.whole_item(span, holder, reason)]
+        """The account of what leaves of a span that the budget does not hold as one thing."""
         if not positions:
             return []
+        situation = self.situation
         return situation.ledger.items(positions, reason, partial(situation.number_of, index))
 
-    def _unstub(self, index: int, at: int) -> None:
-        message_id = self.situation.history[at].message_id
-        kept: list[GCRemovalItem] = []
-        for item in self._removals.get(index, []):
-            if item.message_ids == [message_id]:
-                self.freed -= item.tokens_freed
-            else:
-                kept.append(item)
-        self._removals[index] = kept
-        del self._stubs[at]
+    def _unstub(self, index: int, positions: Iterable[int]) -> None:
+        """What leaves needs no line in its place."""
+        for at in positions:
+            if at not in self._stubs:
+                continue
+            message_id = self.situation.history[at].message_id
+            kept: list[GCRemovalItem] = []
+            for item in self._removals.get(index, []):
+                if item.message_ids == [message_id]:
+                    self.freed -= item.tokens_freed
+                else:
+                    kept.append(item)
+            self._removals[index] = kept
+            del self._stubs[at]
 
     def stub(self, index: int, output: Output, reason: str) -> bool:
         """Leave a line in place of a message's tool output. Whether it was worth it."""
@@ -218,11 +218,10 @@ class Draft:
         spans: list[Span] = []
         freed = self.freed
         for index in indices:
-            positions = self.leaving(index, situation.spared)
-            if positions:
+            runs = self._take(index, situation.spared, reason)
+            if runs:
                 self.folded.append(index)
-                self._leave(index, positions, reason)
-                spans += _runs(positions)
+                spans += runs
         if tokens >= self.freed - freed:
             raise SummaryRejectedError(
                 f"the summary has {tokens} tokens, what it replaces {self.freed - freed}"
@@ -238,10 +237,13 @@ class Draft:
         span = self.situation.spans[index]
         return span.start if len(self._gone[index]) == len(span) else span.stop
 
-    def account(self, reason: str) -> int:
-        """How many removals carry this reason."""
-        listed = [*self._cleared, *(item for items in self._removals.values() for item in items)]
-        return sum(item.reason == reason for item in listed)
+    def account(self) -> Counter[str]:
+        """How many removals carry each reason."""
+        return Counter([item.reason for item in self._listed()])
+
+    def _listed(self) -> list[GCRemovalItem]:
+        removals = self._removals.values()
+        return [*self._cleared, *[item for items in removals for item in items]]
 
     def foldable(self, indices: list[int]) -> tuple[tuple[Message, ...], int]:
         """The messages a fold of these spans replaces, and their tokens."""
@@ -251,10 +253,14 @@ class Draft:
         for index in indices:
             own = self.leaving(index, situation.spared)
             positions += own
-            tokens += sum(item.tokens_freed for item in self._items(index, own, ""))
+            holder = situation.ledger.plain_turn(situation.spans[index]) if own else None
+            if holder is not None:
+                tokens += holder.total_tokens()
+            else:
+                tokens += sum(item.tokens_freed for item in self._items(index, own, ""))
         # A notice tells of an earlier collection: nothing in it is worth a summary.
-        messages = (situation.history[at] for at in positions)
-        return tuple(one for one in messages if one.kind is not Kind.NOTICE), tokens
+        messages = map(situation.history.__getitem__, positions)
+        return tuple([one for one in messages if one.kind is not Kind.NOTICE]), tokens
 
     def finish(self, details: Mapping[str, Any]) -> Plan:
         """The plan, or nothing where the gain is not worth an edit."""
@@ -265,7 +271,7 @@ class Draft:
         if gain < situation.minimum:
             return self.nothing(f"it would free only {gain} tokens", details)
         edits: list[Edit] = [*_merged(self._drops), *self._stubs.values()]
-        removals = [*self._cleared, *(item for items in self._removals.values() for item in items)]
+        removals = self._listed()
         if self._fold is not None:
             edits.append(self._fold)
         after = situation.total - gain
@@ -389,20 +395,22 @@ class Draft:
 
 def _merged(drops: list[tuple[Span, str]]) -> Iterator[Drop]:
     """One edit for neighbours that leave for the same reason."""
-    waiting: tuple[Span, str] | None = None
+    start, stop, waiting = 0, 0, ""
     for span, why in sorted(drops, key=lambda drop: drop[0].start):
-        if waiting is not None and waiting[0].stop == span.start and waiting[1] == why:
-            waiting = range(waiting[0].start, span.stop), why
+        if stop == span.start and waiting == why:
+            stop = span.stop
             continue
-        if waiting is not None:
-            yield Drop(span=waiting[0], why=waiting[1])
-        waiting = span, why
-    if waiting is not None:
-        yield Drop(span=waiting[0], why=waiting[1])
+        if start < stop:
+            yield Drop(span=range(start, stop), why=waiting)
+        start, stop, waiting = span.start, span.stop, why
+    if start < stop:
+        yield Drop(span=range(start, stop), why=waiting)
 
 
 def _runs(positions: list[int]) -> list[Span]:
     runs: list[Span] = []
+    if not positions:
+        return runs
     start = previous = positions[0]
     for at in positions[1:]:
         if at != previous + 1:

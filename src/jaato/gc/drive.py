@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from jaato.budget import InstructionBudget
 from jaato.errors import JaatoError
@@ -168,6 +168,13 @@ class DrivenPlugin(ABC):
         """Whether anybody can write a summary."""
         wanted = situation.options.get("summarizer")
         return self._model is not None or (wanted is not None and wanted != "model")
+
+    def twin(self) -> Self:
+        """Another instance with the same options, which remembers no conversation."""
+        other = type(self)()
+        other.initialize(self._options)
+        other._counter = self._counter  # noqa: SLF001 -- of the same class
+        return other
 
     def offer_model(self, summarizer: Summarizer | None) -> None:
         """Let a session's own model write summaries where no other summarizer was configured."""

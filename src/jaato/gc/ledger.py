@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from jaato.budget import GCPolicy, InstructionBudget, InstructionSource, SourceEntry
-from jaato.budget.conversation import Located, locate, turn_holding
+from jaato.budget.conversation import Located, locate, turn_holding, turn_made_of
 from jaato.gc.result import GCRemovalItem
 from jaato.history import Kind, Message, Span
 from jaato.ports import TokenCounter
@@ -122,15 +122,9 @@ class Ledger:
     def _find_plain(self, span: Span) -> SourceEntry | None:
         if self.budget is None:
             return None
-        opener = self.history[span.start].message_id
-        holder = turn_holding(self.budget, opener)
-        if holder is None or not holder.is_free or holder.message_ids or holder.tokens:
-            return None
-        entries = holder.below()
-        if len(entries) != len(span) or not self._source_is_free:
-            return None
         shown = [one.message_id for one in self.history[span.start : span.stop]]
-        if [entry.message_ids for entry in entries] != [[one] for one in shown]:
+        holder = turn_made_of(self.budget, shown)
+        if holder is None or not (holder.is_free and self._source_is_free):
             return None
         self._ids[span.start] = shown
         return holder

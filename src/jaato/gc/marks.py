@@ -40,13 +40,19 @@ def stubbed(message: Message, tokens: int) -> Message | None:
 
 
 def _stub(part: Part, tokens: int) -> Part:
-    result = part.function_response
-    if result is None or STUB_MARK in part.extra:
+    result, extra = part.function_response, part.extra
+    if result is None or (extra and STUB_MARK in extra):
         return part
-    what = f"{result.name} error" if result.is_error else f"{result.name} result"
-    line = f"[{what} removed to free context: about {tokens:,} tokens]"
+    line = _line(result.name, bool(result.is_error), tokens)
     short = ToolResult(result.call_id, result.name, line, result.is_error)
-    return Part(function_response=short, extra={**part.extra, STUB_MARK: True})
+    marked = {**extra, STUB_MARK: True} if extra else {STUB_MARK: True}
+    return Part(function_response=short, extra=marked)
+
+
+@lru_cache(maxsize=4096)
+def _line(name: str, is_error: bool, tokens: int) -> str:  # noqa: FBT001 -- the key of a cache
+    what = f"{name} error" if is_error else f"{name} result"
+    return f"[{what} removed to free context: about {tokens:,} tokens]"
 
 
 @lru_cache(maxsize=4096)

@@ -42,13 +42,21 @@ def settle(
     # What both end with is the same, and found without looking at a message: most of a history.
     same = _common_tail(before, after)
     head, new_head = before[: len(before) - same], after[: len(after) - same]
-    if _repeats(head, new_head, before[len(before) - same :]):
+    leaving = {message.message_id: message for message in head}
+    tail = {message.message_id for message in before[len(before) - same :]}
+    repeats = len(leaving) < len(head) or len(tail) < same or not tail.isdisjoint(leaving)
+    new = [at for at, one in enumerate(new_head) if leaving.pop(one.message_id, None) is not one]
+    # Where each has found one of its id that had not been found, none of them occurs twice.
+    if len(leaving) != len(head) - len(new_head):
+        ids = {message.message_id for message in new_head}
+        repeats = repeats or len(ids) < len(new_head) or not tail.isdisjoint(ids)
+    if repeats:
         _settle_repeats(budget, before, after, counter)
         head, new_head = before, after
-    remaining = {message.message_id for message in new_head}
-    leaving = {one.message_id: one for one in head if one.message_id not in remaining}
-    known = set(map(id, head))
-    new = [at for at, message in enumerate(new_head) if id(message) not in known]
+        remaining = {message.message_id for message in after}
+        leaving = {one.message_id: one for one in head if one.message_id not in remaining}
+        known = set(map(id, head))
+        new = [at for at, message in enumerate(after) if id(message) not in known]
     for at, old in _renamed(head, new_head, leaving, new).items():
         rename(budget, old, new_head[at].message_id)
         del leaving[old]
@@ -63,16 +71,6 @@ def settle(
             _add(budget, after, at, tokens)
         else:
             reweigh(entry, tokens)
-
-
-def _repeats(head: Sequence[Message], new_head: Sequence[Message], tail: Sequence[Message]) -> bool:
-    """Whether an id occurs more than once, before or after: that is broken data."""
-    ends = {message.message_id for message in tail}
-    return len(ends) != len(tail) or any(
-        len(ids) != len(part) or not ends.isdisjoint(ids)
-        for part in (head, new_head)
-        for ids in [{message.message_id for message in part}]
-    )
 
 
 def _settle_repeats(
@@ -106,10 +104,11 @@ def _renamed(
     A plug-in that rewrites a message under a new id means the same place, policy and turn.
     """
     found: dict[int, str] = {}
-    if not leaving:
+    candidates = [at for at in new if new_head[at].kind is Kind.PLAIN] if leaving else []
+    if not candidates:
         return found
     place = {message.message_id: at for at, message in enumerate(head)}
-    for at in (one for one in new if new_head[one].message_id not in place):
+    for at in (one for one in candidates if new_head[one].message_id not in place):
         if at == 0:
             behind = 0
         else:
@@ -118,7 +117,7 @@ def _renamed(
             if last not in place:
                 continue
             behind = place[last] + 1
-        if behind < len(head) and new_head[at].kind is Kind.PLAIN:
+        if behind < len(head):
             old = head[behind]
             is_next = old.message_id in leaving and old.role is new_head[at].role
             if is_next and old.message_id not in found.values():
@@ -145,24 +144,26 @@ class _Weights(Mapping[str, int]):
 
 def _common_tail(one: Sequence[Message], other: Sequence[Message]) -> int:
     """How many messages at the end are the same objects."""
-    same = list(map(is_, reversed(one), reversed(other)))
-    return same.index(False) if False in same else len(same)
+    same = bytes(map(is_, reversed(one), reversed(other)))
+    change = same.find(0)
+    return len(same) if change < 0 else change
 
 
 def _remove_unshown(budget: InstructionBudget, result: GCResult) -> None:
     """What no history shows: sources and entries without messages, but nothing under lock."""
+    entries = budget.entries
     for item in result.removal_list or ():
         # Third parties write these; what makes no sense takes nothing off the account.
-        if item.source not in budget.entries or not isinstance(item.child_key, str | None):
+        source, key = entries.get(item.source), item.child_key
+        if source is None:
             continue
-        source = budget.entries[InstructionSource(item.source)]
         is_shown = source.source is InstructionSource.CONVERSATION
-        if item.child_key is not None:
-            child = budget.get_child(source.source, item.child_key)
+        if isinstance(key, str):
+            child = source.at_path(key)
             if child is None or (is_shown and lists_messages(child)) or child.locked_tokens():
                 continue
-            budget.remove_child(source.source, item.child_key)
-        elif not is_shown and not source.locked_tokens():
+            budget.remove_child(source.source, key)
+        elif not is_shown and not source.locked_tokens() and key is None:
             source.children.clear()
             source.tokens = 0
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
 from itertools import accumulate
+from typing import NamedTuple
 
 from jaato.gc.fitting import CHARS_PER_TOKEN, fit
 from jaato.gc.wording import bare_summary, shortened, worded, worded_media
@@ -55,16 +56,15 @@ _NOTE_CHARS = 120
 _GAP_CHARS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class _Passage:
+class _Passage(NamedTuple):
     """One labelled text of a message."""
 
     rank: _Rank
     label: str
     body: str
 
-    def shown(self, cap: int | None = None) -> str:
-        body = self.body if cap is None else shortened(self.body, cap)
+    def shown(self, cap: int) -> str:
+        body = shortened(self.body, cap)
         return f"{self.label}\n{body}" if body else self.label
 
     def room(self, cap: int) -> int:
@@ -95,17 +95,17 @@ def render(
         return whole(text="")
     if limit is not None and limit <= 0:
         return replace(whole(text=""), was_cut=True, messages_shown=0)
-    passages = [tuple(_passages(message)) for message in messages]
+    text = _joined(messages)
     if limit is None:
-        return whole(text=_joined(passages))
+        return whole(text=text)
     ratio = CHARS_PER_TOKEN
-    scale = _Scale(passages)
-    if scale.chars <= max(limit * CHARS_WORTH_COUNTING, ALWAYS_COUNTED):
-        text = _joined(passages)
+    if len(text) <= max(limit * CHARS_WORTH_COUNTING, ALWAYS_COUNTED):
         tokens = counter.count_texts([text])[0]
         if tokens <= limit:
             return whole(text=text, counted=tokens)
         ratio = len(text) / tokens
+    passages = list(map(_passages, messages))
+    scale = _Scale(passages)
     room, text = fit(
         lambda room: _cut_text(passages, scale.cut(room)),
         counter=counter,
@@ -128,7 +128,7 @@ def chunks(messages: Sequence[Message], *, counter: TokenCounter, limit: int) ->
     if limit <= 0:
         return [render(messages, counter=counter, limit=limit)]
     longest = max(limit * CHARS_WORTH_COUNTING, ALWAYS_COUNTED)
-    texts = [_joined([tuple(_passages(message))])[:longest] for message in messages]
+    texts = [_joined([message])[:longest] for message in messages]
     done: list[Transcript] = []
     start, used = 0, 0
     for at, tokens in enumerate(counter.count_texts(texts)):
@@ -153,42 +153,50 @@ def _within(messages: Sequence[Message], counter: TokenCounter, limit: int) -> l
     ]
 
 
-def _passages(message: Message) -> Iterator[_Passage]:
+def _passages(message: Message) -> list[_Passage]:
     if not message.parts:
-        yield _Passage(_Rank.SPEECH, f"[{message.role.value}, empty]", "")
+        return [_Passage(_Rank.SPEECH, f"[{message.role}, empty]", "")]
+    own: list[_Passage] = []
     for part in message.parts:
-        yield from _part_passages(message, part)
+        own.append(_passage(message, part))
+        if part.function_response is not None:
+            attached = map(worded_media, part.function_response.attachments)
+            own += [_Passage(_Rank.RESULT, f"[media: {words}]", "") for words in attached]
+    return own
 
 
-def _part_passages(message: Message, part: Part) -> Iterator[_Passage]:
+def _passage(message: Message, part: Part) -> _Passage:
+    if part.function_call is not None:
+        call = part.function_call
+        return _Passage(_Rank.SPEECH, f"[call {call.name[:NAME_CHARS]}]", worded(call.args))
+    if part.function_response is not None:
+        result = part.function_response
+        origin = "error from" if result.is_error else "result of"
+        label = f"[{origin} {result.name[:NAME_CHARS]}]"
+        return _Passage(_Rank.RESULT, label, worded(result.result))
     is_request = message.role is Role.USER and message.kind is Kind.PLAIN
     rank = _Rank.REQUEST if is_request else _Rank.SPEECH
     if part.text is not None:
         if message.kind is Kind.SUMMARY:
-            yield _Passage(rank, "[earlier summary]", bare_summary(part.text))
-        else:
-            yield _Passage(rank, f"[{message.role.value}]", part.text)
-    elif part.function_call is not None:
-        call = part.function_call
-        yield _Passage(_Rank.SPEECH, f"[call {call.name:.{NAME_CHARS}}]", worded(call.args))
-    elif part.function_response is not None:
-        result = part.function_response
-        origin = "error from" if result.is_error else "result of"
-        label = f"[{origin} {result.name:.{NAME_CHARS}}]"
-        yield _Passage(_Rank.RESULT, label, worded(result.result))
-        for media in result.attachments:
-            yield _Passage(_Rank.RESULT, f"[media: {worded_media(media)}]", "")
-    elif part.inline_data is not None:
-        yield _Passage(rank, f"[media: {worded_media(part.inline_data)}]", "")
-    elif part.thought is not None:
-        yield _Passage(_Rank.SPEECH, "[thought]", shortened(part.thought, THOUGHT_CHARS))
+            return _Passage(rank, "[earlier summary]", bare_summary(part.text))
+        return _Passage(rank, f"[{message.role}]", part.text)
+    if part.inline_data is not None:
+        return _Passage(rank, f"[media: {worded_media(part.inline_data)}]", "")
+    return _Passage(_Rank.SPEECH, "[thought]", shortened(part.thought or "", THOUGHT_CHARS))
 
 
-def _joined(passages: Sequence[tuple[_Passage, ...]]) -> str:
-    return "\n\n".join([passage.shown() for own in passages for passage in own])
+def _joined(messages: Sequence[Message]) -> str:
+    # Passages are not kept here: those of a long session are work for Python's garbage collector.
+    return "\n\n".join(
+        [
+            f"{label}\n{body}" if body else label
+            for message in messages
+            for _, label, body in _passages(message)
+        ]
+    )
 
 
-def _cut_text(passages: Sequence[tuple[_Passage, ...]], cut: _Cut) -> str:
+def _cut_text(passages: Sequence[Sequence[_Passage]], cut: _Cut) -> str:
     lines: list[str] = []
     gap = shortened_count = 0
     for at, own in enumerate(passages):
@@ -222,7 +230,7 @@ def _gap(count: int) -> str:
 class _Scale:
     """Knows the lengths of all passages, so that a cut for any room is arithmetic."""
 
-    def __init__(self, passages: Sequence[tuple[_Passage, ...]]) -> None:
+    def __init__(self, passages: Sequence[Sequence[_Passage]]) -> None:
         self._passages = passages
         self._everything = frozenset(range(len(passages)))
         self._lengths = {

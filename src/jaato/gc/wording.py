@@ -23,8 +23,8 @@ def worded(value: Any) -> str:
         return value
     if value is None:
         return ""
-    if isinstance(value, Mapping):
-        return "\n".join(f"{_foreign(key)}: {_inline(item)}" for key, item in value.items())
+    if type(value) is dict or isinstance(value, Mapping):  # A dict says so at once.
+        return "\n".join([f"{_foreign(key)}: {_inline(item)}" for key, item in value.items()])
     return _inline(value)
 
 
@@ -87,6 +87,8 @@ def _inline(value: Any) -> str:
 
 
 def _foreign(value: object) -> str:
+    if type(value) is str:
+        return value
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value):,} bytes>"
     try:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from operator import attrgetter
+from itertools import compress
 
 from jaato.history.message import ANSWERS, CALLS, EMPTY, Message
-from jaato.history.turns import has, mask, positions, shapes_of, span_starts
+from jaato.history.turns import has, mask, shapes_of, span_starts
 
 _EMPTY = mask(EMPTY)
 _CALLS = mask(CALLS)
 _ANSWERS = mask(ANSWERS)
-_ID = attrgetter("message_id")
 
 
 class Breach(StrEnum):
@@ -49,7 +48,7 @@ def cut_points(history: Sequence[Message]) -> tuple[int, ...]:
 def is_legal(history: Sequence[Message], shapes: bytes | None = None) -> bool:
     """Whether there is no breach: the fast answer, which looks at ids and shapes only."""
     shapes = shapes_of(history) if shapes is None else shapes
-    if has(shapes, _EMPTY) or len(set(map(_ID, history))) != len(history):
+    if has(shapes, _EMPTY) or len({message.message_id for message in history}) != len(history):
         return False
     return _are_answered_at_once(history, shapes) or _are_answered(history)
 
@@ -59,14 +58,12 @@ def _are_answered_at_once(history: Sequence[Message], shapes: bytes) -> bool:
 
     Nearly every history is like that, and it is seen without a look at each message.
     """
-    calling = list(positions(shapes, _CALLS))
-    if calling and calling[-1] == len(history) - 1:
-        calling.pop()  # Pending.
-    answering = list(positions(shapes, _ANSWERS))
-    if answering != [at + 1 for at in calling]:
+    calling = shapes.translate(_CALLS)[:-1]  # A call that trails the history is pending.
+    answering = shapes.translate(_ANSWERS)
+    if answering != b"\0" + calling:
         return False
-    awaited = [history[at].call_ids for at in calling]
-    return awaited == [history[at].result_ids for at in answering]
+    awaited = [message.call_ids for message in compress(history, calling)]
+    return awaited == [message.result_ids for message in compress(history, answering)]
 
 
 def _are_answered(history: Sequence[Message]) -> bool:

@@ -142,7 +142,7 @@ class Part:
                 hint="give one of text, thought, function_call, function_response, inline_data",
             )
         data: object = self.inline_data
-        if isinstance(data, Mapping):
+        if data is not None and isinstance(data, Mapping):
             object.__setattr__(self, "inline_data", Media(**data))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import compress, count
-from operator import attrgetter
 
 from jaato.history.message import ANSWERS, FROM_MODEL, MARKED, OPENS, THINKS, Message
 
@@ -16,7 +14,6 @@ def mask(*bits: int) -> bytes:
     return bytes(shape & wanted == wanted for shape in range(256))
 
 
-_SHAPE = attrgetter("shape")
 _OPENS = mask(OPENS)
 _SUMMARY = mask(OPENS, MARKED)
 _THINKS = mask(THINKS)
@@ -25,7 +22,7 @@ _MARKED = mask(MARKED)
 
 def shapes_of(history: Sequence[Message]) -> bytes:
     """The shapes of all messages: one look at each."""
-    return bytes(map(_SHAPE, history))
+    return bytes([message.shape for message in history])
 
 
 def has(shapes: bytes, table: bytes) -> bool:
@@ -35,7 +32,11 @@ def has(shapes: bytes, table: bytes) -> bool:
 
 def positions(shapes: bytes, table: bytes) -> Iterator[int]:
     """Where the shapes are that a mask keeps."""
-    return compress(count(), shapes.translate(table))
+    kept = shapes.translate(table)
+    at = kept.find(1)
+    while at >= 0:
+        yield at
+        at = kept.find(1, at + 1)
 
 
 def thinking(shapes: bytes) -> Iterator[int]:

@@ -92,15 +92,16 @@ def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 def _details(draft: Draft) -> dict[str, Any]:
     situation = draft.situation
+    account = draft.account()
     return {
         "target_tokens": situation.target_tokens,
         "tokens_to_free": situation.tokens_to_free,
         "tokens_freed": draft.freed,
-        "enrichment_cleared": draft.account("enrichment_bulk_clear") > 0,
-        "ephemeral_removed": draft.account("ephemeral"),
-        "partial_removed": draft.account("partial_turn"),
-        "preservable_removed": draft.account(PRESSED),
-        "steps_stubbed": draft.account("old_step"),
+        "enrichment_cleared": account["enrichment_bulk_clear"] > 0,
+        "ephemeral_removed": account["ephemeral"],
+        "partial_removed": account["partial_turn"],
+        "preservable_removed": account[PRESSED],
+        "steps_stubbed": account["old_step"],
     }
 
 
