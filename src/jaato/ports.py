@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, runtime_checkable
+
+from jaato.exchange import Request, StreamEvent, ToolOutput, ToolSchema
 
 
 @runtime_checkable
@@ -22,4 +25,93 @@ class TokenCounter(Protocol):
 
     def count_texts(self, texts: Sequence[str]) -> list[int]:
         """One count per text. Never raises on any `str`; long input does not hold the GIL."""
+        ...
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """Calls models. Implementations live in `jaato.providers`."""
+
+    @property
+    def name(self) -> str:
+        """The name it is wired under: `openai`, `anthropic` and so on."""
+        ...
+
+    @property
+    def binds_thoughts(self) -> bool:
+        """Whether it refuses a replayed thought once anything in front of it has changed."""
+        ...
+
+    def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
+        """The answer as it comes; the last event is `Finished`. Raises `ProviderError` only.
+
+        Closing the iterator early cancels the request.
+        """
+        ...
+
+    async def context_limit(self, model: str) -> int | None:
+        """The window of a model in tokens; None where it is not known. Never a guess."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """Something a model may call. Implementations live in `jaato.tools`."""
+
+    @property
+    def schema(self) -> ToolSchema:
+        """What the model is told of it."""
+        ...
+
+    @property
+    def discoverable(self) -> bool:
+        """Whether its schema may leave the window, to be found again with `find_tools`."""
+        ...
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds a call may take; None leaves it to the session."""
+        ...
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolOutput:
+        """Run it. What it raises goes to the model as an error."""
+        ...
+
+
+@runtime_checkable
+class Span(Protocol):
+    """An operation that is being watched."""
+
+    def set(self, **facts: Any) -> None:
+        """Add what became known; None is left out."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Say that it failed."""
+        ...
+
+
+@runtime_checkable
+class Telemetry(Protocol):
+    """Watches a `session`, `turn`, `model_call`, `tool_call`, `collection` or `subagent`."""
+
+    def span(self, operation: str, **facts: Any) -> AbstractContextManager[Span]:
+        """A span around an operation; what is opened inside it is its child."""
+        ...
+
+
+@runtime_checkable
+class Stash(Protocol):
+    """Where the full text of what was shortened is kept."""
+
+    def put(self, text: str, *, label: str = "") -> str:
+        """Keep a text; the handle brings it back."""
+        ...
+
+    def get(self, handle: str) -> str | None:
+        """The text behind a handle; None where there is none."""
         ...
