@@ -18,14 +18,19 @@ if TYPE_CHECKING:
         InstructionSource,
         SourceEntry,
     )
+    from jaato.client import JaatoClient
     from jaato.gc.config import GCConfig
     from jaato.gc.protocol import GCPlugin
     from jaato.gc.registry import discover_gc_plugins, load_gc_plugin
     from jaato.gc.result import GCRemovalItem, GCResult, GCTriggerReason
     from jaato.gc.settle import settle
     from jaato.history import FunctionCall, Media, Message, Part, Role, ToolResult
+    from jaato.session.blocking import JaatoSession
+    from jaato.session.runtime import JaatoRuntime
     from jaato.settings.profiles import discover_profiles
     from jaato.tokens import default_counter
+    from jaato.tools.callables import tool
+    from jaato.tools.mcp import McpServerTools
     from jaato.wiring import load_gc_from_file
 
 __all__ = [
@@ -39,6 +44,10 @@ __all__ = [
     "GCTriggerReason",
     "InstructionBudget",
     "InstructionSource",
+    "JaatoClient",
+    "JaatoRuntime",
+    "JaatoSession",
+    "McpServerTools",
     "Media",
     "Message",
     "Part",
@@ -52,6 +61,7 @@ __all__ = [
     "load_gc_from_file",
     "load_gc_plugin",
     "settle",
+    "tool",
 ]
 
 _HOMES = {
@@ -62,14 +72,19 @@ _HOMES = {
         "InstructionSource",
         "SourceEntry",
     ),
+    "jaato.client": ("JaatoClient",),
     "jaato.gc.config": ("GCConfig",),
     "jaato.gc.protocol": ("GCPlugin",),
     "jaato.gc.registry": ("discover_gc_plugins", "load_gc_plugin"),
     "jaato.gc.result": ("GCRemovalItem", "GCResult", "GCTriggerReason"),
     "jaato.gc.settle": ("settle",),
     "jaato.history": ("FunctionCall", "Media", "Message", "Part", "Role", "ToolResult"),
+    "jaato.session.blocking": ("JaatoSession",),
+    "jaato.session.runtime": ("JaatoRuntime",),
     "jaato.settings.profiles": ("discover_profiles",),
     "jaato.tokens": ("default_counter",),
+    "jaato.tools.callables": ("tool",),
+    "jaato.tools.mcp": ("McpServerTools",),
     "jaato.wiring": ("load_gc_from_file",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any, Final
 
-from jaato.errors import JaatoError
+from jaato.errors import JaatoError, UsageError
 from jaato.gc.config import GCConfig
 from jaato.gc.protocol import GCPlugin
 from jaato.gc.registry import load_gc_plugin
-from jaato.settings import DEFAULT_PATH, MissingFileError, load_gc_settings
+from jaato.ports import Provider, Telemetry
+from jaato.session.runtime import ChildSettings, JaatoRuntime
+from jaato.settings import (
+    DEFAULT_PATH,
+    GCProfileConfig,
+    MissingFileError,
+    SubagentProfile,
+    discover_profiles,
+    load_gc_settings,
+    read_profile,
+)
+from jaato.telemetry.environment import from_environment
 
 log = logging.getLogger(__name__)
+
+PROFILES_FOLDER: Final = ".jaato/profiles"
+SESSIONS_FOLDER: Final = ".jaato/sessions"
+
+PROVIDERS: Final[Mapping[str, tuple[str, str]]] = {
+    "openai": ("jaato.providers.openai", "OpenAIProvider"),
+    "anthropic": ("jaato.providers.anthropic", "AnthropicProvider"),
+    "google": ("jaato.providers.google", "GoogleProvider"),
+    "local": ("jaato.providers.local", "LocalProvider"),
+    "scripted": ("jaato.providers.scripted", "ScriptedProvider"),
+}
+"""The providers by name: module and class. A module is imported when it is asked for."""
 
 
 def load_gc_from_file(
@@ -36,3 +64,72 @@ def load_gc_from_file(
     for advice in settings.advice:
         log.warning("%s: %s", where, advice)
     return plugin, settings.config
+
+
+def make_provider(name: str, settings: Mapping[str, Any]) -> Provider:
+    """A provider by its name, with its own settings (`api_key`, `base_url`, and so on)."""
+    if name not in PROVIDERS:
+        near = get_close_matches(name, PROVIDERS, n=1)
+        raise UsageError(
+            f"no provider named {name!r:.80}",
+            hint=f"did you mean {near[0]!r}?" if near else f"one of {', '.join(PROVIDERS)}",
+        )
+    module, kind = PROVIDERS[name]
+    factory = getattr(import_module(module), kind)
+    try:
+        provider: Provider = factory(**settings)
+    except TypeError as error:
+        raise UsageError(
+            f"the provider {name!r} cannot be made: {error}",
+            hint="its settings are the arguments of its class",
+        ) from error
+    return provider
+
+
+def make_runtime(
+    *,
+    folder: str | Path | None = SESSIONS_FOLDER,
+    profiles: str | Path = PROFILES_FOLDER,
+    telemetry: Telemetry | None = None,
+) -> JaatoRuntime:
+    """What agents share. Sessions are logged below `folder`; None keeps them in memory."""
+    return JaatoRuntime(
+        make_provider,
+        folder=None if folder is None else Path(folder),
+        telemetry=from_environment() if telemetry is None else telemetry,
+        resolve_child=partial(resolve_child, profiles),
+    )
+
+
+def resolve_child(
+    folder: str | Path, profile: str | None, inline_config: Mapping[str, Any] | None
+) -> ChildSettings:
+    """How a subagent is set up: by a profile, by settings for this one time over it, or neither."""
+    chosen = SubagentProfile(name="subagent") if profile is None else _profile(folder, profile)
+    if inline_config:
+        chosen = read_profile(inline_config, over=chosen)
+    return ChildSettings(
+        name=chosen.name,
+        system_instructions=chosen.system_instructions,
+        provider=chosen.provider,
+        model=chosen.model,
+        tools=tuple(chosen.plugins) or None,
+        max_steps=chosen.max_turns,
+        gc=None if chosen.gc is None else _collector(chosen.gc),
+    )
+
+
+def _profile(folder: str | Path, name: str) -> SubagentProfile:
+    profiles = discover_profiles(folder)
+    if name not in profiles:
+        near = get_close_matches(name, profiles, n=1)
+        known = ", ".join(profiles) or "none"
+        raise UsageError(
+            f"no profile named {name!r:.80}",
+            hint=f"did you mean {near[0]!r}?" if near else f"below {str(folder)!r}: {known}",
+        )
+    return profiles[name]
+
+
+def _collector(gc: GCProfileConfig) -> tuple[GCPlugin, GCConfig]:
+    return load_gc_plugin(gc.type, gc.plugin_options()), gc.to_gc_config()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -126,6 +126,14 @@ def _files(folder: Path, found: list[Problem]) -> list[Path]:
         return []
     visible = (name for name in names if name.endswith(".json") and not name.startswith("."))
     return [folder / name for name in sorted(visible)]
+
+
+def read_profile(values: Mapping[str, Any], *, over: SubagentProfile) -> SubagentProfile:
+    """A profile given as an object: what it leaves out is as in another one."""
+    document = Document(where="inline_config", values=dict(values))
+    inline = _profile(document, over.name)
+    given = {key for key, value in values.items() if value is not None}
+    return replace(over, **{key: getattr(inline, key) for key in given})
 
 
 def _profile(document: Document, stem: str) -> SubagentProfile:

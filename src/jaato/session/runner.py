@@ -1,0 +1,223 @@
+"""The loop of one agent: asks `turn` what is next, awaits it, and tells what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Sequence
+
+from jaato.events import Noticed, TurnEnded, TurnStarted
+from jaato.exchange import ContextLimitError, ProviderError, ToolOutput
+from jaato.history import FunctionCall, Media, Message, Part, Role
+from jaato.ports import Telemetry
+from jaato.session.calls import Calls
+from jaato.session.collector import Collector
+from jaato.session.emitter import Emitter
+from jaato.session.model_call import ModelCall, replayable
+from jaato.session.problems import WindowFullError
+from jaato.session.record import Enriched, ToolsSet, TurnClosed
+from jaato.session.room import Room
+from jaato.session.settings import Enricher, LoopSettings
+from jaato.session.state import State
+from jaato.session.turn import CallModel, End, MakeRoom, RunTools, Turn
+from jaato.tokens import acount_messages
+from jaato.tools.catalogue import Catalogue
+
+
+class Runner:
+    """Runs turns, one at a time."""
+
+    def __init__(
+        self,
+        state: State,
+        emitter: Emitter,
+        *,
+        collector: Collector,
+        room: Room,
+        model: ModelCall,
+        calls: Calls,
+        catalogue: Catalogue,
+        settings: LoopSettings,
+        telemetry: Telemetry,
+    ) -> None:
+        self.state = state
+        self.emitter = emitter
+        self.telemetry = telemetry
+        self.collector = collector
+        self.room = room
+        self.model = model
+        self.calls = calls
+        self.catalogue = catalogue
+        self.settings = settings
+        self.enrichers: dict[str, Enricher] = {}
+        self._told: frozenset[str] | None = None
+        """The schemas that the budget was last told of."""
+
+    async def send(
+        self, prompt: str, *, attachments: Sequence[Media] = (), turn_type: str | None = None
+    ) -> str:
+        """Take a prompt, and run the turn it opens. The last answer's text."""
+        await self._enrich(prompt)
+        await self.room.before_prompt()
+        parts = [Part(text=prompt), *(Part(inline_data=media) for media in attachments)]
+        message = Message(Role.USER, parts)
+        await acount_messages(self.state.counter, [message])
+        self.close_open_calls()
+        self.state.add(message, turn_type)
+        return await self._run(Turn(max_steps=self.settings.max_steps), prompt)
+
+    async def go_on(self) -> str:
+        """Run on from where the history stopped: after an error, an interruption or a crash."""
+        self.close_open_calls()
+        history = self.state.history
+        if not history or (history[-1].role is Role.MODEL and not history[-1].call_ids):
+            return history[-1].text if history else ""
+        return await self._run(Turn(max_steps=self.settings.max_steps), "")
+
+    def close_open_calls(self) -> None:
+        """Answer calls whose results were never recorded: they are not made a second time."""
+        history = self.state.history
+        if not history or not history[-1].call_ids:
+            return
+        calls = [call for call in history[-1].function_calls if call.id in history[-1].call_ids]
+        self.state.add(self.calls.message(calls, {}, self.room))
+        text = f"{len(calls)} tool calls were interrupted and are not repeated"
+        self.emitter.emit(Noticed(agent_id=self.emitter.agent_id, text=text))
+
+    async def _run(self, turn: Turn, prompt: str) -> str:
+        self.emitter.emit(TurnStarted(agent_id=self.emitter.agent_id, prompt=prompt))
+        told: str | None = "the turn was interrupted"
+        with self.telemetry.span("turn", prompt=prompt, **self._facts()) as span:
+            try:
+                end = await self._ended(turn)
+                told = None if end.error is None else _told(end.error)
+            except Exception as error:
+                told = _told(error)
+                raise
+            finally:
+                span.set(steps=turn.steps, error=told)
+                self._close(turn, told)
+            if end.error is not None:
+                raise end.error
+            span.set(text=end.text)
+            return end.text
+
+    async def _ended(self, turn: Turn) -> End:
+        while not isinstance(turn.action, End):
+            await self._act(turn)
+        end = turn.action
+        if end.error is None:
+            await self.room.after_turn()
+        return end
+
+    def _close(self, turn: Turn, told: str | None) -> None:
+        self.state.commit(TurnClosed(error=told))
+        text = turn.action.text if isinstance(turn.action, End) else ""
+        agent = self.emitter.agent_id
+        self.emitter.emit(TurnEnded(agent_id=agent, text=text, steps=turn.steps, error=told))
+        self.collector.tell_budget()
+
+    def _facts(self) -> dict[str, object]:
+        state = self.state
+        return {
+            "session_id": state.session_id,
+            "agent_id": self.emitter.agent_id,
+            "turn": max(state.window.turns - 1, 0),
+            "provider": state.provider,
+            "model": state.window.model,
+        }
+
+    async def _act(self, turn: Turn) -> None:
+        match turn.action:
+            case MakeRoom(refused=refused, times=times):
+                await self._make_room(turn, refused, times)
+            case CallModel(attempt=attempt):
+                await self._call_model(turn, attempt)
+            case RunTools(calls=calls):
+                await self._run_tools(calls)
+                turn.tools_ran()
+            case End():
+                pass
+
+    async def _make_room(self, turn: Turn, refused: ContextLimitError | None, times: int) -> None:
+        self.follow_tools()
+        try:
+            await self.room.before_call(refused, times)
+        except (WindowFullError, ContextLimitError) as error:
+            turn.stopped(error)
+        else:
+            self.follow_tools()
+            turn.room_made()
+
+    async def _call_model(self, turn: Turn, attempt: int) -> None:
+        threshold = None
+        if self.collector.plugin is not None and self.collector.config.auto_trigger:
+            threshold = self.collector.config.threshold_percent
+        try:
+            finished, crossed = await self.model.run(
+                self.catalogue.offered(), attempt=attempt, threshold=threshold
+            )
+        except ProviderError as error:
+            turn.failed(error)
+            return
+        message = replayable(finished.message)
+        await acount_messages(self.state.counter, [message])
+        self.state.add(message)
+        self.room.threshold_crossed = crossed
+        turn.answered(message, finished.stop)
+
+    async def _run_tools(self, calls: Sequence[FunctionCall]) -> None:
+        outputs: dict[int, ToolOutput] = {}
+        try:
+            await self.calls.run(calls, outputs)
+        finally:
+            # Also where the turn is interrupted: what ran has run, and the calls must be answered.
+            self.state.add(self.calls.message(calls, outputs, self.room))
+
+    def follow_tools(self) -> None:
+        """Make catalogue and budget agree: collections unload schemas, `find_tools` loads."""
+        state, catalogue = self.state, self.catalogue
+        held = state.window.tools_in_budget()
+        if self._told is None:
+            # A resumed session: what its log does not hold was unloaded before.
+            self._told = frozenset(catalogue.names) if held else frozenset()
+        catalogue.unload(name for name in catalogue.loaded if name in self._told - held)
+        offered = tuple(schema.name for schema in catalogue.offered())
+        if held != frozenset(offered):
+            tokens = catalogue.schema_tokens(state.counter)
+            discoverable = frozenset(catalogue.discoverable)
+            entries = {name: (tokens[name], name in discoverable) for name in offered}
+            self._change_front(ToolsSet(tokens=entries))
+        self._told = frozenset(offered)
+
+    async def _enrich(self, prompt: str) -> None:
+        """Ask the enrichers; one that raises is reported and says nothing."""
+        texts: dict[str, str] = {}
+        for key, enricher in self.enrichers.items():
+            text = await self._enriched(enricher, prompt)
+            if text:
+                texts[key] = f"<{key}>\n{text}\n</{key}>"
+        if texts != self.state.window.enrichment:
+            self._change_front(Enriched(texts=texts))
+
+    async def _enriched(self, enricher: Enricher, prompt: str) -> str:
+        try:
+            if inspect.iscoroutinefunction(enricher):
+                said = await enricher(prompt)
+            else:
+                said = await asyncio.to_thread(enricher, prompt)
+                if inspect.isawaitable(said):
+                    said = await said
+        except Exception as error:  # noqa: BLE001 -- whatever it raises must not take the turn along
+            self.emitter.report(enricher, error)
+            return ""
+        return said if isinstance(said, str) else ""
+
+    def _change_front(self, record: ToolsSet | Enriched) -> None:
+        """Change what is sent before the messages; thoughts that were bound to it go along."""
+        self.state.commit(record)
+        self.collector.drop_bound_thoughts()
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,357 @@
+"""One agent, whose context always fits: what may be asked of it, for callers that await."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jaato.budget import InstructionBudget
+from jaato.errors import JaatoError, UsageError
+from jaato.events import BudgetUpdated, Event
+from jaato.gc.config import GCConfig
+from jaato.gc.drive import DrivenPlugin
+from jaato.gc.plan import Plan
+from jaato.gc.protocol import GCPlugin
+from jaato.gc.result import GCResult, GCTriggerReason
+from jaato.history import Media, Message
+from jaato.ports import Provider, Tool
+from jaato.session.calls import Calls
+from jaato.session.collector import Collector
+from jaato.session.emitter import Emitter, Listener
+from jaato.session.journal import Journal
+from jaato.session.model_call import ModelCall, asked
+from jaato.session.output import Output, OutputCallback, ThresholdOutput
+from jaato.session.problems import SessionBusyError
+from jaato.session.recall import RecallTool
+from jaato.session.record import Pinned, Reset, Switched, SystemSet
+from jaato.session.room import Room
+from jaato.session.runner import Runner
+from jaato.session.runtime import ChildSettings, JaatoRuntime
+from jaato.session.settings import Enricher, SessionSettings
+from jaato.session.state import State
+from jaato.session.subagents import SpawnTool, SubagentResult, Subagents
+from jaato.session.window import BASE
+from jaato.tools.catalogue import Catalogue
+from jaato.tools.mcp import McpServerTools
+
+ChildOpener = Callable[["AsyncSession", str, ChildSettings, int], Awaitable["AsyncSession"]]
+
+
+class TurnInterruptedError(JaatoError):
+    """`interrupt()` ended the turn. What was finished is kept; `continue_turn()` goes on."""
+
+
+class AsyncSession:
+    """One agent: its history, its budget, its loop. `jaato.session.opening` opens it."""
+
+    def __init__(
+        self,
+        runtime: JaatoRuntime,
+        settings: SessionSettings,
+        state: State,
+        provider: Provider,
+        *,
+        journal: Journal | None = None,
+        depth: int = 0,
+    ) -> None:
+        self.runtime = runtime
+        self.settings = settings
+        self.state = state
+        self.journal = journal
+        self.agent_id = state.opened.agent_id
+        self.emitter = Emitter(self.agent_id)
+        self.catalogue = Catalogue()
+        self.subagents = Subagents(self, depth=depth)
+        telemetry = runtime.telemetry
+        self.collector = Collector(
+            state, self.emitter, telemetry, plugin=settings.plugin, config=settings.gc_config
+        )
+        self._model = ModelCall(state, self.emitter, telemetry, provider, settings.model_settings)
+        self._room = Room(state, self.collector, lambda: self._model.settings.max_output_tokens)
+        calls = Calls(state, self.emitter, telemetry, self.catalogue, settings.loop)
+        self._runner = Runner(
+            state,
+            self.emitter,
+            collector=self.collector,
+            room=self._room,
+            model=self._model,
+            calls=calls,
+            catalogue=self.catalogue,
+            settings=settings.loop,
+            telemetry=telemetry,
+        )
+        self._runner.enrichers = dict(settings.enrichers)
+        self.open_child: ChildOpener | None = None
+        self._installed: tuple[Tool, ...] = ()
+        self._servers: list[McpServerTools] = []
+        self._task: asyncio.Task[str] | None = None
+        self._is_interrupted = False
+        self.torn_bytes = 0
+        """How much of an unfinished last line the log had when it was resumed."""
+        self._use(provider)
+        self._install(settings.tools)
+
+    # Closing
+
+    async def aclose(self) -> None:
+        """Let tool servers go and end the log. The provider stays open: it is the runtime's."""
+        for server in self._servers:
+            server.on_change = None
+            await server.aclose()
+        self._servers.clear()
+        if self.journal is not None:
+            self.journal.sync()
+            self.journal.close()
+
+    # Talking
+
+    async def asend_message(
+        self,
+        prompt: str,
+        on_output: OutputCallback | None = None,
+        on_gc_threshold: Callable[[float, float], Any] | None = None,
+        *,
+        attachments: Sequence[Media] = (),
+        turn_type: str | None = None,
+    ) -> str:
+        """Send a prompt, run the turn it opens, and return the model's last text."""
+        work = self._runner.send(prompt, attachments=attachments, turn_type=turn_type)
+        return await self._turn(work, on_output, on_gc_threshold)
+
+    async def acontinue_turn(
+        self,
+        on_output: OutputCallback | None = None,
+        on_gc_threshold: Callable[[float, float], Any] | None = None,
+    ) -> str:
+        """Go on where an error, an interruption or a crash ended a turn."""
+        return await self._turn(self._runner.go_on(), on_output, on_gc_threshold)
+
+    def interrupt(self) -> bool:
+        """End the running turn, from any thread. False where none is running."""
+        task = self._task
+        if task is None or task.done():
+            return False
+        self._is_interrupted = True
+        task.get_loop().call_soon_threadsafe(task.cancel)
+        return True
+
+    async def _turn(
+        self,
+        work: Any,
+        on_output: OutputCallback | None,
+        on_gc_threshold: Callable[[float, float], Any] | None,
+    ) -> str:
+        if self._task is not None and not self._task.done():
+            work.close()
+            raise SessionBusyError("another message")
+        listeners: list[Listener] = []
+        if on_output is not None:
+            listeners.append(Output(self.agent_id, on_output))
+        if on_gc_threshold is not None:
+            listeners.append(ThresholdOutput(self.agent_id, on_gc_threshold))
+        self._is_interrupted = False
+        self._task = asyncio.ensure_future(work)
+        with self.emitter.listening(*listeners):
+            try:
+                return await self._task
+            except asyncio.CancelledError:
+                current = asyncio.current_task()
+                if self._is_interrupted and not (current and current.cancelling()):
+                    raise TurnInterruptedError(
+                        "the turn was interrupted", hint="continue_turn() goes on with it"
+                    ) from None
+                raise
+            finally:
+                if self.journal is not None:
+                    self.journal.sync()
+
+    # Collecting
+
+    async def amanual_gc(self) -> GCResult | None:
+        """Collect now. None where no plug-in is installed."""
+        self._must_be_idle("a collection")
+        result = await self.collector.collect(GCTriggerReason.MANUAL)
+        self._runner.follow_tools()
+        return result
+
+    def preview_gc(self) -> Plan | None:
+        """What a collection would do now; None where the plug-in cannot say."""
+        plugin = self.collector.plugin
+        if not isinstance(plugin, DrivenPlugin):
+            return None
+        return plugin.preview(
+            self.state.history,
+            self.get_context_usage(),
+            self.collector.effective,
+            GCTriggerReason.MANUAL,
+            self.state.budget,
+        )
+
+    def set_gc_plugin(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
+        """Collect with this plug-in from now on. `gc_summarize` and its like may ask the model."""
+        self.collector.install(plugin, config)
+        self._offer_model()
+
+    def get_gc_history(self) -> list[GCResult]:
+        """Every collection so far, oldest first (the last thousand)."""
+        return list(self.state.results)
+
+    def pin(self, turn: int) -> None:
+        """Keep a turn, by its absolute number, whatever happens."""
+        self._set_pins({*self.state.pins, turn})
+
+    def unpin(self, turn: int) -> None:
+        """Treat a turn like any other again."""
+        self._set_pins(set(self.state.pins) - {turn})
+
+    def _set_pins(self, turns: Iterable[int]) -> None:
+        wrong = [turn for turn in turns if isinstance(turn, bool) or turn < 0]
+        if wrong:
+            raise UsageError(f"{wrong[0]!r} is no turn", hint="turns are counted from 0")
+        self.state.commit(Pinned(turns=tuple(sorted(turns))))
+
+    # Looking
+
+    @property
+    def session_id(self) -> str:
+        """The name it is resumed by."""
+        return self.state.session_id
+
+    @property
+    def instruction_budget(self) -> InstructionBudget:
+        """What fills the window."""
+        return self.state.budget
+
+    def get_history(self) -> list[Message]:
+        """The messages that the model will see."""
+        return list(self.state.history)
+
+    def get_context_usage(self) -> dict[str, Any]:
+        """How full the window is."""
+        return self.state.window.usage()
+
+    def recall(self, handle: str) -> str | None:
+        """The full text behind a handle that a stub or a shortened result names."""
+        return self.state.get(handle)
+
+    def on(self, listener: Listener, *kinds: type[Event]) -> Callable[[], None]:
+        """Tell a listener of events; what is returned ends it."""
+        return self.emitter.listen(listener, *kinds)
+
+    def on_instruction_budget_updated(
+        self, callback: Callable[[Mapping[str, Any]], Any]
+    ) -> Callable[[], None]:
+        """Tell a callback of each new budget, as a snapshot."""
+
+        def tell(event: Event) -> None:
+            if isinstance(event, BudgetUpdated) and event.agent_id == self.agent_id:
+                callback(event.snapshot)
+
+        tell.__qualname__ = getattr(callback, "__qualname__", type(callback).__name__)
+        return self.emitter.listen(tell, BudgetUpdated)
+
+    # Changing
+
+    def set_system_instructions(self, texts: str | Mapping[str, str]) -> None:
+        """What the model is told before everything; by part, or as one text."""
+        parts = {BASE: texts} if isinstance(texts, str) else dict(texts)
+        if {key: text for key, text in parts.items() if text} != self.state.window.system:
+            self.state.commit(SystemSet(texts=parts))
+            self.collector.drop_bound_thoughts()
+
+    def add_enrichment(self, name: str, enricher: Enricher) -> None:
+        """Ask a callable for context at each turn. It is given the prompt."""
+        self._runner.enrichers[name] = enricher
+
+    def configure_tools(self, tools: Iterable[Tool]) -> None:
+        """Offer these tools from now on, in the place of all others."""
+        self._must_be_idle("a change of tools")
+        self._offer(tools)
+        self._runner.follow_tools()
+
+    async def aadd_tool_server(self, server: McpServerTools) -> None:
+        """Offer the tools of an MCP server as well, for as long as the session is open."""
+        self._must_be_idle("a change of tools")
+        await server.connect()
+        self._servers.append(server)
+        self._renew((), server.tools)
+        server.on_change = self._renew
+        self._runner.follow_tools()
+
+    def _renew(self, before: Iterable[Tool], after: Iterable[Tool]) -> None:
+        gone = list(before)
+        self._offer([*(tool for tool in self.settings.tools if tool not in gone), *after])
+
+    def _offer(self, tools: Iterable[Tool]) -> None:
+        wanted = tuple(tools)
+        self._install(wanted)
+        self.settings = replace(self.settings, tools=wanted)
+
+    async def aswitch_model(
+        self,
+        model: str,
+        *,
+        provider: str | None = None,
+        provider_settings: Mapping[str, Any] | None = None,
+        context_limit: int | None = None,
+    ) -> None:
+        """Go on with another model; the limit follows it."""
+        self._must_be_idle("a change of models")
+        name = provider or self.state.provider
+        own = self.settings.provider_settings if provider is None else {}
+        settings = own if provider_settings is None else provider_settings
+        chosen = self.runtime.provider(name, settings)
+        limit = context_limit or await chosen.context_limit(model)
+        self.state.commit(Switched(provider=name, model=model, limit=limit))
+        self.settings = replace(
+            self.settings, provider=name, model=model, provider_settings=settings
+        )
+        # What one model needs back of its thoughts means nothing to another.
+        self.collector.binds_thoughts = True
+        self.collector.drop_bound_thoughts()
+        self._use(chosen)
+
+    async def aspawn_subagent(
+        self,
+        task: str,
+        profile: str | None = None,
+        inline_config: Mapping[str, Any] | None = None,
+    ) -> SubagentResult:
+        """Let a subagent do a task."""
+        return await self.subagents.spawn(task, profile, inline_config)
+
+    def reset(self) -> None:
+        """Forget everything said; instructions, tools and settings stay."""
+        self._must_be_idle("a reset")
+        self.state.commit(Reset())
+
+    def _must_be_idle(self, what: str) -> None:
+        if self._task is not None and not self._task.done():
+            raise SessionBusyError(what)
+
+    def _use(self, provider: Provider) -> None:
+        self._model.provider = provider
+        self.collector.binds_thoughts = provider.binds_thoughts
+        self._offer_model()
+
+    def _offer_model(self) -> None:
+        plugin = self.collector.plugin
+        if isinstance(plugin, DrivenPlugin):
+            plugin.counter = self.state.counter
+            plugin.offer_model(self._summarized)
+
+    async def _summarized(self, prompt: str) -> str:
+        """What the session's own model answers: how summaries are made."""
+        window = self.state.window
+        return await asked(self._model.provider, window.model, prompt, window.reserve(None))
+
+    def _install(self, tools: Iterable[Tool]) -> None:
+        own = list(tools)
+        if own:
+            own.append(RecallTool(self.state))
+            if self.settings.subagents:
+                own.append(SpawnTool(self.subagents))
+        self.catalogue.renew(self._installed, own)
+        self._installed = tuple(own)

@@ -1,0 +1,169 @@
+"""Subagents: children with a session and a budget of their own, on their parent's runtime."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from jaato.errors import JaatoError, UsageError
+from jaato.events import SubagentEnded, SubagentStarted
+from jaato.exchange import ToolOutput, ToolSchema
+from jaato.gc.config import GCConfig
+from jaato.gc.drive import DrivenPlugin
+from jaato.gc.protocol import GCPlugin
+from jaato.session.runtime import ChildSettings
+
+if TYPE_CHECKING:
+    from jaato.session.session import AsyncSession
+
+DEEPEST: Final = 3
+"""Children of children of children: beyond that an agent only hands its task on."""
+SPAWN_TOOL: Final = "spawn_subagent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentResult:
+    """What a child came to. `text` is its last answer."""
+
+    agent_id: str
+    session_id: str
+    text: str
+    error: str | None = None
+    collections: int = 0
+    total_tokens: int = 0
+
+    @property
+    def success(self) -> bool:
+        """Whether it ended by an answer."""
+        return self.error is None
+
+
+class Subagents:
+    """Spawns the children of one session."""
+
+    def __init__(self, parent: AsyncSession, *, depth: int) -> None:
+        self._parent = parent
+        self._depth = depth
+        self._count = 0
+
+    async def spawn(
+        self,
+        task: str,
+        profile: str | None = None,
+        inline_config: Mapping[str, Any] | None = None,
+    ) -> SubagentResult:
+        """Let a child do a task. Its failure is a result; only a wrong call raises."""
+        if self._depth >= DEEPEST:
+            raise UsageError(
+                f"subagents may be {DEEPEST} deep, and this one is",
+                hint="let it do the task itself",
+            )
+        parent = self._parent
+        settings = parent.runtime.child(profile, inline_config)
+        self._count += 1
+        agent_id = f"{parent.agent_id}.{settings.name}-{self._count}"
+        facts = {
+            "session_id": parent.session_id,
+            "child_id": agent_id,
+            "profile": profile or settings.name,
+            "task": task,
+        }
+        parent.emitter.emit(
+            SubagentStarted(agent_id=parent.agent_id, child_id=agent_id, task=task, profile=profile)
+        )
+        with parent.runtime.telemetry.span("subagent", **facts) as span:
+            child = await self._opened(agent_id, settings)
+            try:
+                text, error = await child.asend_message(task), None
+            except JaatoError as failed:
+                text, error = "", f"{type(failed).__name__}: {failed}"
+                span.fail(failed)
+            finally:
+                await child.aclose()
+            span.set(text=text)
+        parent.emitter.emit(
+            SubagentEnded(agent_id=parent.agent_id, child_id=agent_id, text=text, error=error)
+        )
+        return SubagentResult(
+            agent_id=agent_id,
+            session_id=child.session_id,
+            text=text,
+            error=error,
+            collections=len(child.get_gc_history()),
+            total_tokens=child.instruction_budget.total_tokens(),
+        )
+
+    async def _opened(self, agent_id: str, settings: ChildSettings) -> AsyncSession:
+        opener = self._parent.open_child
+        if opener is None:
+            raise UsageError(
+                "this session opens no children", hint="open it with jaato.session.opening"
+            )
+        return await opener(self._parent, agent_id, settings, self._depth + 1)
+
+
+class SpawnTool:
+    """`spawn_subagent` for the model."""
+
+    discoverable = False
+    timeout: float | None = 3600.0
+
+    schema = ToolSchema(
+        name=SPAWN_TOOL,
+        description="Let a subagent with a context of its own do a task, and get its answer. "
+        "Give it everything it has to know: it does not see this conversation.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "task": {"type": "string", "description": "What to do, complete in itself."},
+                "profile": {"type": "string", "description": "The name of a profile, if any."},
+                "inline_config": {
+                    "type": "object",
+                    "description": "Settings of a profile, for this one time; `gc` among them.",
+                },
+            },
+            "required": ["task"],
+            "additionalProperties": False,
+        },
+    )
+
+    def __init__(self, subagents: Subagents) -> None:
+        self._subagents = subagents
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolOutput:
+        """The child's answer, or what went wrong."""
+        task = arguments.get("task")
+        if not isinstance(task, str) or not task.strip():
+            return ToolOutput(result="argument 'task': a text is required", is_error=True)
+        profile, inline = arguments.get("profile"), arguments.get("inline_config")
+        if not isinstance(profile, str | None) or not isinstance(inline, Mapping | None):
+            wrong = "argument 'profile' is a name, 'inline_config' an object"
+            return ToolOutput(result=wrong, is_error=True)
+        done = await self._subagents.spawn(task, profile, inline)
+        return ToolOutput(result=done.error or done.text, is_error=not done.success)
+
+
+def inherited(
+    settings: ChildSettings, plugin: GCPlugin | None, config: GCConfig
+) -> tuple[GCPlugin | None, GCConfig]:
+    """The collector of a child: its own, else one like its parent's, with nothing left out."""
+    if settings.gc is not None:
+        own, own_config = settings.gc
+    elif plugin is None:
+        return None, copy.deepcopy(config)
+    else:
+        # Turn numbers are a conversation's own: the parent's pins mean nothing to a child.
+        own, own_config = _like(plugin), replace(config, pinned_turn_indices=[])
+    return own, own_config
+
+
+def _like(plugin: GCPlugin) -> GCPlugin:
+    """A plug-in with the same options, and no memory of another conversation."""
+    if isinstance(plugin, DrivenPlugin):
+        return plugin.twin()
+    try:
+        return copy.deepcopy(plugin)
+    except Exception:  # noqa: BLE001 -- somebody else's may hold anything; then it is shared
+        return plugin
