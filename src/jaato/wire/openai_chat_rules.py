@@ -36,9 +36,10 @@ def check_chat(
         return missing("messages")
     if not messages:
         return empty_array("messages")
-    for breach in (_chat_shapes(messages), _chat_order(messages), tools_breach(body, "function")):
-        if breach is not None:
-            return breach
+    # In this order: what follows may rely on the shapes.
+    breach = _chat_shapes(messages) or _chat_order(messages) or tools_breach(body, "function")
+    if breach is not None:
+        return breach
     if window is None or count is None:
         return None
     said = sum(count([text for message in messages for text in _chat_texts(message)]))

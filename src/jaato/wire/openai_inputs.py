@@ -26,11 +26,14 @@ RESPONSES = "openai.responses"
 """Where the codec of Responses keeps its notes in `extra`."""
 
 
-def decode_input(document: object, at: str) -> Part:
-    """One content part; one that is not understood is kept as an opaque medium."""
+def decode_input(document: object, at: str, *, shown: bool = False) -> Part:
+    """One content part, or one that a tool has `shown`.
+
+    One that is not understood, or would be written in another way, is kept as an opaque medium.
+    """
     document = an_object(document, at)
     part = _understood(document)
-    if part is None or encode_input(part) != document:
+    if part is None or encode_input(part, shown=shown) != document:
         return opaque(RESPONSES, document)
     return part
 

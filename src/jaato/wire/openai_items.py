@@ -27,6 +27,8 @@ from jaato.wire.openai_content import form_of, in_form, pieces_of, placeholder, 
 from jaato.wire.openai_inputs import RESPONSES, decode_input, encode_input
 
 LONGEST_ID = 64
+BETWEEN_THOUGHTS = "\n\n"
+"""What stands between the pieces of one reasoning item."""
 
 _OUTPUTS = {"function_call_output": None, "custom_tool_call_output": "custom"}
 
@@ -133,8 +135,11 @@ def _inputs(item: Mapping[str, Any], key: str, at: str) -> list[Part]:
         return []
     if isinstance(content, str):
         return [Part(text=content)]
-    parts = a_list(content, f"{at}.{key}")
-    return [decode_input(part, f"{at}.{key}[{number}]") for number, part in enumerate(parts)]
+    shown = key == "output"
+    return [
+        decode_input(part, f"{at}.{key}[{number}]", shown=shown)
+        for number, part in enumerate(a_list(content, f"{at}.{key}"))
+    ]
 
 
 def _said(message: Message, ids: CallIds, position: int) -> list[dict[str, Any]]:
@@ -220,16 +225,13 @@ def _decode_content(piece: Mapping[str, Any], place: Mapping[str, Any]) -> Part:
 
 
 def _thought(item: Mapping[str, Any]) -> str:
-    for key in ("summary", "content"):
-        pieces = item.get(key)
-        said = [
-            piece["text"]
-            for piece in (pieces if isinstance(pieces, list) else ())
-            if isinstance(piece, Mapping) and isinstance(piece.get("text"), str)
-        ]
-        if said:
-            return "\n\n".join(said)
-    return ""
+    pieces = [
+        piece.get("text")
+        for key in ("summary", "content")
+        for piece in (item[key] if isinstance(item.get(key), list) else ())
+        if isinstance(piece, Mapping)
+    ]
+    return BETWEEN_THOUGHTS.join(text for text in pieces if isinstance(text, str) and text)
 
 
 def _call(call: FunctionCall, call_id: str, note: Mapping[str, Any]) -> dict[str, Any]:

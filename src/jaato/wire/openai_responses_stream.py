@@ -19,7 +19,7 @@ from jaato.history import Message, Part, Role
 from jaato.history.message import NOTHING
 from jaato.wire.foreign import an_object, noted, whole_number
 from jaato.wire.openai_inputs import RESPONSES
-from jaato.wire.openai_items import decode_said
+from jaato.wire.openai_items import BETWEEN_THOUGHTS, decode_said
 
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
 _THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
@@ -76,7 +76,8 @@ class ResponsesAnswer:
 
     def __init__(self) -> None:
         self._items: dict[int, Mapping[str, Any]] = {}
-        self._calls: dict[object, int] = {}
+        self._calls: dict[int | None, int] = {}
+        self._thinking: dict[int | None, tuple[object, ...]] = {}
         self._response: Mapping[str, Any] | None = None
 
     @property
@@ -89,10 +90,10 @@ class ResponsesAnswer:
         kind = event.get("type")
         text = event.get("delta")
         events: list[StreamEvent] = []
+        if not isinstance(kind, str):
+            return events
         if isinstance(text, str) and text:
             events = self._delta(kind, text, event)
-        elif kind == "response.reasoning_summary_part.added" and event.get("summary_index"):
-            events = [ThoughtDelta("\n\n")]
         elif kind in {"response.output_item.added", "response.output_item.done"}:
             events = self._item(event, _mapping(event.get("item")), done=kind.endswith("done"))
         elif kind in _ENDS:
@@ -108,23 +109,26 @@ class ResponsesAnswer:
             return decode_answer(response)
         return _finished(response, [self._items[at] for at in sorted(self._items)])
 
-    def _delta(self, kind: object, text: str, event: Mapping[str, Any]) -> list[StreamEvent]:
+    def _delta(self, kind: str, text: str, event: Mapping[str, Any]) -> list[StreamEvent]:
+        at = whole_number(event.get("output_index"))
         if kind in _TEXTS:
             return [TextDelta(text)]
         if kind in _THOUGHTS:
-            return [ThoughtDelta(text)]
+            place = (kind, event.get("summary_index"), event.get("content_index"))
+            begun = self._thinking.get(at, place)
+            self._thinking[at] = place
+            return [ThoughtDelta(text if begun == place else f"{BETWEEN_THOUGHTS}{text}")]
         if kind in _ARGUMENTS:
-            index = self._calls.setdefault(event.get("output_index"), len(self._calls))
+            index = self._calls.setdefault(at, len(self._calls))
             return [CallDelta(index, None, text)]
         return []
 
     def _item(
         self, event: Mapping[str, Any], item: Mapping[str, Any], *, done: bool
     ) -> list[StreamEvent]:
-        at = event.get("output_index")
+        at = whole_number(event.get("output_index"))
         if done:
-            number = whole_number(at)
-            self._items[len(self._items) if number is None else number] = item
+            self._items[len(self._items) if at is None else at] = item
             return []
         if item.get("type") not in _CALLS:
             return []
