@@ -5,9 +5,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+LOCAL := $(VENV)/.local
 JOBS ?= auto
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
+# All but `local`, which compiles for minutes: constraints/local.txt.
+EXTRAS := tiktoken testing tools openai anthropic google mcp otel
 
-.PHONY: help demo test check docs bench soak format lock clean
+.PHONY: help demo test check docs bench soak local format lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -37,12 +41,24 @@ bench: $(READY) ## the "must hold" figures, as ratios within one run
 soak: $(READY) ## the laws over 200 000 generated histories (takes a while)
 	$(BIN)/python bench/soak.py
 
+local: $(LOCAL) ## the local model and its server, for their tests (compiles for minutes, once)
+
+# Any CPU with AVX2 runs what is compiled, since pip keeps it for the next machine too. What is for
+# pictures is left out, as are the dependencies that pyproject.toml excludes (`--no-deps`).
+$(LOCAL): constraints/local-build.txt constraints/local.txt | $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints/local-build.txt
+	@echo "compiling llama.cpp, which takes about five minutes where pip has not kept it"
+	CMAKE_ARGS="-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF $$CMAKE_ARGS" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --require-hashes -r constraints/local.txt
+	touch $(LOCAL)
+
 format: $(READY) ## format and fix what a tool can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 lock: $(READY) ## pin every tool and test dependency anew, with hashes
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --group dev --all-extras pyproject.toml -o constraints/dev.txt --upgrade
+	$(COMPILE) --group dev $(foreach extra,$(EXTRAS),--extra $(extra)) pyproject.toml -o constraints/dev.txt
+	$(COMPILE) --group local-build -c constraints/dev.txt -o constraints/local-build.txt
+	$(COMPILE) --extra local --group local -c constraints/dev.txt pyproject.toml -o constraints/local.txt
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .cache .hypothesis dist
