@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from jaato.budget import InstructionBudget
 from jaato.errors import UsageError
-from jaato.events import BudgetUpdated, Event
+from jaato.events import BudgetUpdated, Event, Noticed
 from jaato.gc.config import GCConfig
 from jaato.gc.plan import Plan
 from jaato.gc.protocol import GCPlugin
@@ -22,7 +22,13 @@ from jaato.session.emitter import Listener
 from jaato.session.opening import open_session, resume_session
 from jaato.session.output import OutputCallback
 from jaato.session.problems import NotConnectedError
-from jaato.session.settings import Enricher, LoopSettings, ModelSettings, SessionSettings
+from jaato.session.settings import (
+    Enricher,
+    LoopSettings,
+    ModelSettings,
+    SessionSettings,
+    check_plugin,
+)
 from jaato.session.subagents import SubagentResult
 from jaato.tools.intake import as_tools
 from jaato.tools.mcp import McpServerTools
@@ -74,9 +80,15 @@ class JaatoClient:
 
         `connect(project, location, model)` is Google on Vertex AI, `connect("openai:gpt-5.5")` and
         `connect(provider="anthropic", model="…")` are the rest, `connect()` is the local model.
+        `connect(resume="…")` goes on with the session's own; a model that is named comes instead.
         What else is given goes to the provider: `api_key`, `base_url` for compatible servers.
         """
-        name, model, more = _resolved(provider, project, location, model)
+        names_none = (provider, project, location, model) == (None,) * 4
+        name, model, more = (
+            ("", "", {})
+            if resume is not None and names_none
+            else _resolved(provider, project, location, model)
+        )
         if not isinstance(provider, str | None):
             self.runtime.adopt(provider)
         settings = replace(
@@ -96,12 +108,15 @@ class JaatoClient:
             opening = open_session(self.runtime, settings, session_id=session_id)
         else:
             opening = resume_session(self.runtime, settings, resume)
-        self._session = BRIDGE.run(opening)
+        session = self._session = BRIDGE.run(opening)
         self._settings = settings
         for listener, kinds in self._listeners:
-            self._session.emitter.listen(listener, *kinds)
-        self._connect_servers(self._session)
-        return self._session
+            session.emitter.listen(listener, *kinds)
+        if session.torn_bytes:
+            text = f"the log ended in an unfinished line of {session.torn_bytes} bytes: left out"
+            session.emitter.emit(Noticed(agent_id=session.agent_id, text=text))
+        self._connect_servers(session)
+        return session
 
     @property
     def session(self) -> JaatoSession:
@@ -130,6 +145,7 @@ class JaatoClient:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+        BRIDGE.run(self.runtime.aclose())
 
     # Setting up; before or after connecting
 
@@ -153,6 +169,7 @@ class JaatoClient:
 
     def set_gc_plugin(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
         """Collect with this plug-in."""
+        check_plugin(plugin, config)
         self._settings = replace(self._settings, plugin=plugin, gc_config=config)
         if self._session is not None:
             self._session.set_gc_plugin(plugin, config)
@@ -219,9 +236,13 @@ class JaatoClient:
             prompt, on_output, on_gc_threshold, attachments=attachments, turn_type=turn_type
         )
 
-    def continue_turn(self, on_output: OutputCallback | None = None) -> str:
+    def continue_turn(
+        self,
+        on_output: OutputCallback | None = None,
+        on_gc_threshold: Callable[[float, float], Any] | None = None,
+    ) -> str:
         """Go on where an error, an interruption or a crash ended a turn."""
-        return self.session.continue_turn(on_output)
+        return self.session.continue_turn(on_output, on_gc_threshold)
 
     def interrupt(self) -> bool:
         """End the running turn, from another thread. False where none is running."""

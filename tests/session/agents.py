@@ -11,7 +11,8 @@ from jaato.exchange import Request
 from jaato.gc.config import GCConfig
 from jaato.gc.registry import load_gc_plugin
 from jaato.history import FunctionCall, Role
-from jaato.providers.scripted import Reply, ScriptedProvider
+from jaato.ports import Provider
+from jaato.providers.scripted import Reply
 from jaato.session.blocking import JaatoSession
 from jaato.session.opening import open_session
 from jaato.session.runtime import JaatoRuntime
@@ -63,7 +64,7 @@ def gc(name: str = "gc_budget", **options: Any) -> Any:
 
 
 async def opened(
-    provider: ScriptedProvider,
+    provider: Provider,
     *,
     tools: list[Any] | None = None,
     folder: Path | None = None,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from jaato.errors import UsageError
 
 T = TypeVar("T")
+
+TIDYING_SECONDS: Final = 10.0
+"""How long Ctrl-C waits until what it cancelled has recorded what it did."""
 
 
 class Bridge:
@@ -20,12 +24,15 @@ class Bridge:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = os.getpid()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop; started when it is first asked for."""
         with self._lock:
-            if self._loop is None:
+            # A forked child has the loop's memory and not its thread: it would wait for ever.
+            if self._loop is None or self._process != os.getpid():
+                self._process = os.getpid()
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(
                     target=self._loop.run_forever, name="jaato-sessions", daemon=True
@@ -41,14 +48,46 @@ class Bridge:
                 "a synchronous call from inside a tool or callback would wait for itself",
                 hint="use the method of the same name that begins with 'a', and await it",
             )
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        job: _Job[T] = _Job(work)
+        # With the caller's context variables, so that a trace goes on in the loop's thread.
+        loop.call_soon_threadsafe(job.start, loop)
         try:
-            return future.result()
+            return job.outcome.result()
         except KeyboardInterrupt:
-            future.cancel()
+            loop.call_soon_threadsafe(job.cancel)
             with suppress(CancelledError, TimeoutError):
-                future.exception(timeout=10)
+                job.outcome.exception(timeout=TIDYING_SECONDS)
             raise
+
+
+class _Job(Generic[T]):
+    """A coroutine in the loop, and what came of it for the thread that waits.
+
+    Unlike `asyncio.run_coroutine_threadsafe`, a cancelled one is done when it has ended, and not
+    as soon as it is asked to.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self.outcome: Future[T] = Future()
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._task = loop.create_task(self._work)
+        self._task.add_done_callback(self._done)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _done(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.outcome.cancel()
+            self.outcome.set_running_or_notify_cancel()
+        elif (error := task.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(task.result())
 
 
 def _running() -> asyncio.AbstractEventLoop | None:

@@ -90,7 +90,7 @@ class Calls:
             session_id=self.state.session_id,
             agent_id=agent,
             call_id=call.id,
-            turn=max(self.state.window.turns - 1, 0),
+            turn=self.state.window.turn_number,
         )
         with self.telemetry.span("tool_call", **facts) as span, calling(context):
             output = await self.catalogue.call(

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Final
 
-from jaato.budget import GCPolicy, InstructionSource, locate
+from jaato.budget import InstructionSource
 from jaato.events import BudgetUpdated, Collected
 from jaato.gc.config import GCConfig
 from jaato.gc.protocol import GCPlugin
 from jaato.gc.result import GCResult, GCTriggerReason
-from jaato.history import Message, violations
+from jaato.history import Message, Part
 from jaato.ports import Telemetry
-from jaato.session.emitter import Emitter
+from jaato.session.emitter import Emitter, told
+from jaato.session.plugin_call import RefusedError, asked, breaches, effective_config, reason_in
 from jaato.session.state import State
 from jaato.tokens import message_tokens
 
@@ -45,46 +44,55 @@ class Collector:
         self.binds_thoughts = False
         """Whether the provider refuses thoughts behind an edit."""
         self._fruitless_at: int | None = None
+        self._stuck_turns: int | None = None
+        """How many turns a collection for their number left, where it took none."""
 
     def install(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
         """Collect with another plug-in, or with none."""
         self.plugin = plugin
         self.config = config or GCConfig()
-        self._fruitless_at = None
+        self.forget_failures()
+
+    @property
+    def rules(self) -> GCConfig:
+        """When to collect: the configuration, with the plug-in's own options over it."""
+        return effective_config(self.plugin, self.config)
 
     @property
     def effective(self) -> GCConfig:
-        """The configuration with this session's pins."""
+        """The rules with this session's pins."""
         pins = self.state.pins
-        if not pins:
-            return self.config
-        both = sorted({*self.config.pinned_turn_indices, *pins})
-        return replace(self.config, pinned_turn_indices=both)
+        return self.rules.overlaid({"pinned_turn_indices": list(pins)}) if pins else self.rules
 
     @property
     def may_collect(self) -> bool:
         """Whether a collection may run without being asked for."""
-        return self.plugin is not None and self.config.auto_trigger
+        return self.plugin is not None and self.rules.auto_trigger
 
     def due(self) -> GCTriggerReason | None:
         """Why a collection should run now; None where it should not."""
-        if self.plugin is None:
+        if self.plugin is None or not self.may_collect:
             return None
         usage = self.state.window.usage()
-        answer = self.emitter.guarded(self.plugin.should_collect, usage, self.config)
-        if not isinstance(answer, tuple) or not answer[0]:
-            return None
-        if self.is_fruitless:
-            return None
-        return answer[1] or GCTriggerReason.THRESHOLD
+        reason = reason_in(self.emitter.guarded(self.plugin.should_collect, usage, self.config))
+        if reason is GCTriggerReason.TURN_LIMIT:
+            stuck = self._stuck_turns
+            return reason if stuck is None or self.state.window.turns > stuck else None
+        return None if self.is_fruitless else reason
 
     @property
     def is_fruitless(self) -> bool:
         """Whether the last collection freed next to nothing, and the window has not grown since."""
-        limit, before = self.state.window.limit, self._fruitless_at
-        if before is None or not limit:
-            return before is not None and self.state.window.counted <= before
-        return self.state.window.counted < before + limit * WORTH_PERCENT / 100
+        before = self._fruitless_at
+        if before is None:
+            return False
+        limit, counted = self.state.window.limit, self.state.window.counted
+        return counted < before + limit * WORTH_PERCENT / 100 if limit else counted <= before
+
+    def forget_failures(self) -> None:
+        """Let what was tried in vain be tried again: the window is another one."""
+        self._fruitless_at = None
+        self._stuck_turns = None
 
     async def collect(self, reason: GCTriggerReason) -> GCResult | None:
         """Collect now. None without a plug-in; a failure is a result that says so."""
@@ -99,16 +107,17 @@ class Collector:
             "context_before": window.counted,
             "context_limit": window.limit,
         }
+        turns = window.turns
         with self.telemetry.span("collection", **facts) as span:
             after, result = await self._asked(self.plugin, reason)
-            if result.success:
-                result = self._checked(before, after, result)
             changed = result.success and (
                 bool(result.removal_list) or len(after) != len(before) or after != before
             )
             if changed:
                 front = any(item.source is not _CONVERSATION for item in result.removal_list)
-                self.state.replace(self._without_thoughts(before, after, front=front), result)
+                after = list(self._without_thoughts(before, after, front=front))
+            # One that failed or found nothing is a part of the session's history too.
+            self.state.replace(after, result)
             span.set(
                 items_collected=result.items_collected,
                 tokens_freed=result.tokens_freed,
@@ -117,12 +126,15 @@ class Collector:
                 error=result.error,
                 **{name: result.details.get(name) for name in _COSTS},
             )
-        self._note(reason, result, changed=changed)
+        self._note(reason, result, changed=changed, fewer_turns=window.turns < turns)
         self.tell(result, percent)
         return result
 
     def tell(self, result: GCResult, percent_before: float) -> None:
         """Tell listeners of an edit."""
+        if self._fruitless_at is not None:
+            # Growth is measured from where the window is now: an edit may have emptied it.
+            self._fruitless_at = min(self._fruitless_at, self.state.window.counted)
         agent = self.emitter.agent_id
         after = self.state.window.percent
         self.emitter.emit(
@@ -163,20 +175,30 @@ class Collector:
     async def _asked(
         self, plugin: GCPlugin, reason: GCTriggerReason
     ) -> tuple[list[Message], GCResult]:
+        """What the plug-in makes of the history, or the history as it is and why."""
         state = self.state
-        usage, config = state.window.usage(), self.effective
-        arguments = (list(state.history), usage, config, reason, state.budget)
+        before, length = state.history, len(state.history)
         try:
-            if hasattr(plugin, "acollect"):
-                after, result = await plugin.acollect(*arguments)
-            else:
-                # Somebody else's may call a model, and must not hold up the loop.
-                after, result = await asyncio.to_thread(_collect, plugin, arguments)
-            if not isinstance(result, GCResult):
-                raise TypeError(f"collect() gave {type(result).__name__}, not a GCResult")  # noqa: TRY301 -- told like all else it may do wrong
-            return list(after), result
+            config = self.effective
+            usage = state.window.usage()
+            after, result = await asked(plugin, (list(before), usage, config, reason, state.budget))
+            if not result.success:
+                return state.history, result
+            if state.history is not before or len(before) != length:
+                raise RefusedError("the history has changed since")  # noqa: TRY301 -- told like the rest
+            wrong = breaches(
+                before,
+                after,
+                budget=state.budget,
+                pinned=frozenset(config.pinned_turn_indices),
+                is_running=state.turn_is_open,
+            )
+            for problem in wrong:
+                raise RefusedError(f"its history was refused: {problem}")  # noqa: TRY301 -- likewise
         except Exception as error:  # noqa: BLE001 -- whatever a plug-in raises is a failed collection
-            return state.history, self._failed(plugin, reason, f"{type(error).__name__}: {error}")
+            why = str(error) if isinstance(error, RefusedError) else told(error)
+            return state.history, self._failed(plugin, reason, why)
+        return after, result
 
     def _failed(self, plugin: GCPlugin, reason: GCTriggerReason, why: str) -> GCResult:
         total = self.state.window.counted
@@ -189,37 +211,6 @@ class Collector:
             trigger_reason=reason,
             error=why,
         )
-
-    def _checked(
-        self, before: Sequence[Message], after: Sequence[Message], result: GCResult
-    ) -> GCResult:
-        """The result, or a failure where a plug-in broke what must hold in a session."""
-        assert self.plugin is not None
-        problem = self._problem(before, after)
-        return (
-            result
-            if problem is None
-            else self._failed(
-                self.plugin, result.trigger_reason, f"its history was refused: {problem}"
-            )
-        )
-
-    def _problem(self, before: Sequence[Message], after: Sequence[Message]) -> str | None:
-        if before and not after:
-            return "nothing is left"
-        there = {message.message_id for message in after}
-        for message in before:
-            if message.message_id in there:
-                continue
-            located = locate(self.state.budget, message.message_id)
-            if located is not None and located.entry.effective_gc_policy() is GCPolicy.LOCKED:
-                return f"message {message.message_id} is LOCKED and left"
-        broken = violations(after)
-        pending = before[-1].message_id if before and before[-1].call_ids else None
-        wrong = [one for one in broken if one.message_id != pending]
-        if wrong and len(wrong) > len(violations(before)):
-            return str(wrong[0])
-        return None
 
     def _without_thoughts(
         self, before: Sequence[Message], after: Sequence[Message], *, front: bool
@@ -238,8 +229,14 @@ class Collector:
             return after
         return [thoughtless(message) for message in after]
 
-    def _note(self, reason: GCTriggerReason, result: GCResult, *, changed: bool) -> None:
+    def _note(
+        self, reason: GCTriggerReason, result: GCResult, *, changed: bool, fewer_turns: bool
+    ) -> None:
         window = self.state.window
+        if reason is GCTriggerReason.TURN_LIMIT:
+            # Turns were to go, and how large they were says nothing.
+            self._stuck_turns = None if fewer_turns else window.turns
+            return
         worth = (window.limit or 0) * WORTH_PERCENT / 100
         is_fruitless = not changed or result.tokens_freed < worth
         if is_fruitless and reason not in _ASKED_FOR:
@@ -251,17 +248,10 @@ class Collector:
 _COSTS: Final = ("edit_point", "tokens_invalidated", "thoughts_invalidated")
 
 
-def _collect(
-    plugin: GCPlugin, arguments: tuple[list[Message], Mapping[str, Any], GCConfig, Any, Any]
-) -> tuple[list[Message], GCResult]:
-    history, usage, config, reason, budget = arguments
-    return plugin.collect(history, dict(usage), config, reason, budget)
-
-
 def thoughtless(message: Message) -> Message:
     """The message without what a provider would have to be given back."""
     if not message.thoughts:
         return message
     rest = [part for part in message.parts if part.thought is None]
-    # A message of thoughts alone has nothing to replay, but a history holds no empty message.
-    return message.with_parts(rest) if rest else message
+    # A history holds no empty message; what says nothing says so.
+    return message.with_parts(rest or [Part(text="")])

@@ -72,14 +72,24 @@ class Emitter:
     def report(self, callback: object, error: Exception) -> None:
         """Say that a callback failed."""
         name = getattr(callback, "__qualname__", None) or type(callback).__name__
-        log.warning("the callback %s raised %s: %s", name, type(error).__name__, error)
-        failed = CallbackFailed(
-            agent_id=self.agent_id, callback=name, error=f"{type(error).__name__}: {error}"
+        log.warning("the callback %s raised %s", name, told(error))
+        self.pass_on(
+            callback, CallbackFailed(agent_id=self.agent_id, callback=name, error=told(error))
         )
+
+    def pass_on(self, callback: object, failed: CallbackFailed) -> None:
+        """Tell everybody else that a callback failed."""
         for listener, kinds in tuple(self._listeners):
             if listener is callback or not isinstance(failed, kinds):
                 continue
             try:
                 listener(failed)
             except Exception:
-                log.exception("a listener raised while it was told of %s", name)
+                log.exception("a listener raised while it was told of %s", failed.callback)
+        if self._above is not None:
+            self._above.pass_on(callback, failed)
+
+
+def told(error: BaseException) -> str:
+    """An error in words: its type and what it says."""
+    return f"{type(error).__name__}: {error}"

@@ -14,6 +14,7 @@ from jaato.session.problems import JournalError
 from jaato.session.record import Record, RecordError, record_from_dict, record_to_dict
 
 SUFFIX: Final = ".jsonl"
+LONGEST_NAME: Final = 120
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 
@@ -170,14 +171,7 @@ def read_journal(path: Path) -> Written:
             try:
                 records.append((*record_from_dict(_parsed(line)), length))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                is_newer = isinstance(error, RecordError)
-                why = str(error) if is_newer else repr(error)
-                raise JournalError(
-                    f"line {number} of the log of session {path.stem!r} cannot be read: {why}",
-                    hint="take that jaato"
-                    if is_newer
-                    else "the file was changed by something else; earlier lines are whole",
-                ) from error
+                raise _unreadable(path, number, error) from error
             length += len(line)
     return Written(tuple(records), length, 0)
 
@@ -185,7 +179,7 @@ def read_journal(path: Path) -> Written:
 def journal_path(folder: Path, session_id: str) -> Path:
     """Where a session's log is. A name is only ever a name: it cannot lead elsewhere."""
     is_plain = session_id and all(char.isalnum() or char in "-_." for char in session_id)
-    if not is_plain or session_id.startswith(".") or len(session_id) > _LONGEST_NAME:
+    if not is_plain or session_id.startswith(".") or len(session_id) > LONGEST_NAME:
         raise UsageError(
             f"{session_id!r:.80} cannot name a session",
             hint="letters, digits, '-', '_' and '.', at most 120, not starting with '.'",
@@ -200,9 +194,6 @@ def session_names(folder: Path) -> Iterator[str]:
     except OSError:
         return
     yield from (path.stem for path in paths)
-
-
-_LONGEST_NAME: Final = 120
 
 
 def _lock(path: Path, descriptor: int) -> None:
@@ -227,6 +218,16 @@ def _sync_folder(folder: Path) -> None:
         pass  # Some file systems refuse to sync a folder; the file itself is synced.
     finally:
         os.close(descriptor)
+
+
+def _unreadable(path: Path, number: int, error: Exception) -> JournalError:
+    where = f"line {number} of the log of session {path.stem!r} cannot be read"
+    if isinstance(error, RecordError):
+        return JournalError(f"{where}: {error.args[0]}", hint=error.hint)
+    return JournalError(
+        f"{where}: {error!r}",
+        hint="the file was changed by something else; earlier lines are whole",
+    )
 
 
 def _failed(path: Path, what: str, error: OSError) -> JournalError:

@@ -22,6 +22,8 @@ class WindowFullError(JaatoError):
         self.needed = needed
         self.limit = limit
         self.fillers = tuple(fillers)
+        self.prompt_was_taken = True
+        """False: the history is as it was before the prompt, which has to be sent again."""
 
     def __reduce__(self) -> tuple[type[WindowFullError], tuple[object, ...]]:
         return type(self), (self.needed, self.limit, self.fillers)

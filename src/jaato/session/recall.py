@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from jaato.exchange import ToolOutput, ToolSchema
-from jaato.ports import Stash
+from jaato.gc.fitting import fit
+from jaato.ports import Stash, TokenCounter
 
+RECALL: Final = "recall"
 PAGE_CHARS: Final = 8_000
+_SHORTEST_PAGE: Final = 32
 
 
 class RecallTool:
@@ -18,7 +21,7 @@ class RecallTool:
     timeout: float | None = None
 
     schema = ToolSchema(
-        name="recall",
+        name=RECALL,
         description="Bring back the full text of a tool result that left the window or was "
         "shortened, by the handle that stands in its place.",
         parameters={
@@ -36,8 +39,11 @@ class RecallTool:
         },
     )
 
-    def __init__(self, stash: Stash) -> None:
+    def __init__(self, stash: Stash, counter: TokenCounter, largest: Callable[[], int]) -> None:
         self._stash = stash
+        self._counter = counter
+        self._largest = largest
+        """The tokens of a result that is not shortened at once."""
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolOutput:
         """One page of the text, and where the next one begins."""
@@ -48,10 +54,18 @@ class RecallTool:
         text = self._stash.get(handle.strip())
         if text is None:
             return ToolOutput(result=f"nothing is kept under {handle!r:.80}", is_error=True)
-        page = text[max(offset, 0) : max(offset, 0) + PAGE_CHARS]
-        if not page:
+        begin = max(offset, 0)
+        if begin >= len(text):
             return ToolOutput(result=f"the text has only {len(text):,} characters", is_error=True)
-        after = max(offset, 0) + len(page)
-        if after < len(text):
-            page += f"\n[{len(text) - after:,} characters more: offset={after}]"
-        return ToolOutput(result=page)
+        return ToolOutput(result=self._page(text, begin))
+
+    def _page(self, text: str, begin: int) -> str:
+        def compose(room: int) -> str:
+            end = begin + max(room, _SHORTEST_PAGE)
+            left = len(text) - end
+            more = f"\n[{left:,} characters more: offset={end}]" if left > 0 else ""
+            return text[begin:end] + more
+
+        most = min(PAGE_CHARS, len(text) - begin)
+        found = fit(compose, counter=self._counter, limit=self._largest(), most=most)
+        return compose(0) if found is None else found[1]

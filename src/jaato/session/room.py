@@ -14,6 +14,7 @@ from jaato.history import STUB_MARK, Message
 from jaato.history.message import FROM_MODEL
 from jaato.session.collector import Collector, thoughtless
 from jaato.session.problems import WindowFullError
+from jaato.session.recall import RECALL
 from jaato.session.record import Switched
 from jaato.session.shorten import (
     SHORTENED_MARK,
@@ -44,7 +45,7 @@ class _Result(NamedTuple):
     at: int
     part: int
     tokens: int
-    text: str
+    name: str
 
 
 class Room:
@@ -61,12 +62,12 @@ class Room:
 
     async def before_prompt(self) -> None:
         """The look before a prompt is taken."""
-        if self.collector.config.check_before_send:
+        if self.collector.rules.check_before_send:
             await self._collect_if_due()
 
     async def after_turn(self) -> None:
         """The look when a turn is over."""
-        if self.threshold_crossed or self.collector.config.continuous_mode:
+        if self.threshold_crossed or self.collector.rules.continuous_mode:
             await self._collect_if_due()
         self.threshold_crossed = False
 
@@ -75,7 +76,7 @@ class Room:
         collector = self.collector
         if refused is not None:
             await self._after_refusal(refused, times)
-        elif collector.config.check_before_send or self.threshold_crossed:
+        elif collector.rules.check_before_send or self.threshold_crossed:
             await self._collect_if_due()
         self.threshold_crossed = False
         # Each attempt may ask a model for a summary; a window that nothing empties asks once.
@@ -117,8 +118,13 @@ class Room:
 
     def _climb(self, need: Callable[[], int]) -> None:
         """The ladder: stubs, oldest first, then the largest results shortened, then an error."""
+        if not need():
+            return
         # A larger edit now is cheaper than one at each step: all behind it is sent uncached.
         least = int((self.state.window.limit or 0) * LEAST_FREED_PERCENT / 100)
+        if need() > self._in_stubs():
+            # Something will be cut anyway: many small old results need not go before it.
+            self._shorten(need())
         for steps in STEPS_KEPT:
             if not need():
                 return
@@ -126,8 +132,16 @@ class Room:
         if need():
             self._shorten(need())
         if need():
-            window = self.state.window
-            raise self._full(window.tokens + window.reserve(self.reserve()))
+            raise self._full()
+
+    def _in_stubs(self) -> int:
+        """The tokens, at most, that the rungs of stubbing could free."""
+        stop = _last_steps(self.state.history, STEPS_KEPT[-1])
+        return sum(
+            self._tokens(message)
+            for at, message in enumerate(self.state.history[:stop])
+            if self._may_shrink(at) and result_parts(message)
+        )
 
     def _stub(self, need: int, steps: int) -> None:
         """Leave a line in place of old results, oldest first, until enough is freed."""
@@ -162,9 +176,14 @@ class Room:
 
     def _shorten(self, need: int) -> None:
         """Cut the largest results to a common size, those that were never sent included."""
-        found = list(self._results())
-        cap = lowest_cap([one.tokens for one in found], need, SMALLEST_KEPT)
         history = self.state.history
+        found = list(self._results())
+        # What was just called back comes last: it would only be called back again.
+        recalled = _last_steps(history, 1)
+        others = [one for one in found if one.at < recalled or one.name != RECALL]
+        if sum(max(one.tokens - SMALLEST_KEPT, 0) for one in others) >= need:
+            found = others
+        cap = lowest_cap([one.tokens for one in found], need, SMALLEST_KEPT)
         gone: dict[int, Message] = {}
         for one in found:
             if one.tokens > cap:
@@ -199,15 +218,17 @@ class Room:
 
     def _results(self) -> Iterator[_Result]:
         texts: list[str] = []
-        places: list[tuple[int, int]] = []
+        places: list[tuple[int, int, str]] = []
         for at, message in enumerate(self.state.history):
             if message.result_ids and self._may_shrink(at):
-                for part in result_parts(message):
-                    places.append((at, part))
-                    texts.append(result_text(message.parts[part]))
+                for index in result_parts(message):
+                    part = message.parts[index]
+                    assert part.function_response is not None
+                    places.append((at, index, part.function_response.name))
+                    texts.append(result_text(part))
         counts = self.state.counter.count_texts(texts)
-        for (at, part), tokens, text in zip(places, counts, texts, strict=True):
-            yield _Result(at, part, tokens, text)
+        for (at, index, name), tokens in zip(places, counts, strict=True):
+            yield _Result(at, index, tokens, name)
 
     def _may_shrink(self, at: int) -> bool:
         """Whether a message holds results that no pin and no policy protects."""
@@ -256,9 +277,11 @@ class Room:
     def _tokens(self, message: Message) -> int:
         return message_tokens(self.state.counter, message)
 
-    def _full(self, needed: int) -> WindowFullError:
+    def _full(self) -> WindowFullError:
         window = self.state.window
         budget = window.budget
+        # What the gate compares with the limit, so that the sentence makes sense.
+        needed = window.most_tokens() + window.reserve(self.reserve())
         fillers = [
             (source.value, entry.total_tokens())
             for source, entry in budget.entries.items()

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
+from difflib import get_close_matches
 
+from jaato.budget import ConversationTurnType
+from jaato.errors import UsageError
 from jaato.events import Noticed, TurnEnded, TurnStarted
 from jaato.exchange import ContextLimitError, ProviderError, ToolOutput
 from jaato.history import FunctionCall, Media, Message, Part, Role
 from jaato.ports import Telemetry
 from jaato.session.calls import Calls
 from jaato.session.collector import Collector
-from jaato.session.emitter import Emitter
+from jaato.session.emitter import Emitter, told
 from jaato.session.model_call import ModelCall, replayable
 from jaato.session.problems import WindowFullError
-from jaato.session.record import Enriched, ToolsSet, TurnClosed
+from jaato.session.record import Enriched, TakenBack, ToolsSet, TurnClosed
 from jaato.session.room import Room
 from jaato.session.settings import Enricher, LoopSettings
 from jaato.session.state import State
@@ -57,14 +60,22 @@ class Runner:
         self, prompt: str, *, attachments: Sequence[Media] = (), turn_type: str | None = None
     ) -> str:
         """Take a prompt, and run the turn it opens. The last answer's text."""
-        await self._enrich(prompt)
-        await self.room.before_prompt()
-        parts = [Part(text=prompt), *(Part(inline_data=media) for media in attachments)]
-        message = Message(Role.USER, parts)
+        message = _prompted(prompt, attachments)
+        kind = None if turn_type is None else _turn_type(turn_type)
         await acount_messages(self.state.counter, [message])
+        try:
+            await self._enrich(prompt)
+            await self.room.before_prompt()
+        except asyncio.CancelledError:
+            # Interrupted before it began: `go_on` shall have something to go on with.
+            self._take(message, kind)
+            raise
+        self._take(message, kind)
+        return await self._run(Turn(max_steps=self.settings.max_steps), prompt, is_new=True)
+
+    def _take(self, message: Message, turn_type: str | None) -> None:
         self.close_open_calls()
         self.state.add(message, turn_type)
-        return await self._run(Turn(max_steps=self.settings.max_steps), prompt)
 
     async def go_on(self) -> str:
         """Run on from where the history stopped: after an error, an interruption or a crash."""
@@ -72,7 +83,7 @@ class Runner:
         history = self.state.history
         if not history or (history[-1].role is Role.MODEL and not history[-1].call_ids):
             return history[-1].text if history else ""
-        return await self._run(Turn(max_steps=self.settings.max_steps), "")
+        return await self._run(Turn(max_steps=self.settings.max_steps), "", is_new=False)
 
     def close_open_calls(self) -> None:
         """Answer calls whose results were never recorded: they are not made a second time."""
@@ -84,19 +95,23 @@ class Runner:
         text = f"{len(calls)} tool calls were interrupted and are not repeated"
         self.emitter.emit(Noticed(agent_id=self.emitter.agent_id, text=text))
 
-    async def _run(self, turn: Turn, prompt: str) -> str:
+    async def _run(self, turn: Turn, prompt: str, *, is_new: bool) -> str:
         self.emitter.emit(TurnStarted(agent_id=self.emitter.agent_id, prompt=prompt))
-        told: str | None = "the turn was interrupted"
+        failed: str | None = "the turn was interrupted"
         with self.telemetry.span("turn", prompt=prompt, **self._facts()) as span:
             try:
                 end = await self._ended(turn)
-                told = None if end.error is None else _told(end.error)
+                failed = None if end.error is None else told(end.error)
+                if is_new and isinstance(end.error, WindowFullError) and not turn.steps:
+                    # A prompt that never fits would keep every later one out as well.
+                    self.state.commit(TakenBack(why=failed or ""))
+                    end.error.prompt_was_taken = False
             except Exception as error:
-                told = _told(error)
+                failed = told(error)
                 raise
             finally:
-                span.set(steps=turn.steps, error=told)
-                self._close(turn, told)
+                span.set(steps=turn.steps, error=failed)
+                self._close(turn, failed)
             if end.error is not None:
                 raise end.error
             span.set(text=end.text)
@@ -110,19 +125,22 @@ class Runner:
             await self.room.after_turn()
         return end
 
-    def _close(self, turn: Turn, told: str | None) -> None:
-        self.state.commit(TurnClosed(error=told))
+    def _close(self, turn: Turn, failed: str | None) -> None:
         text = turn.action.text if isinstance(turn.action, End) else ""
         agent = self.emitter.agent_id
-        self.emitter.emit(TurnEnded(agent_id=agent, text=text, steps=turn.steps, error=told))
-        self.collector.tell_budget()
+        try:
+            self.state.commit(TurnClosed(error=failed))
+        finally:
+            # Whoever was told of its beginning waits for the end, log or no log.
+            self.emitter.emit(TurnEnded(agent_id=agent, text=text, steps=turn.steps, error=failed))
+            self.collector.tell_budget()
 
     def _facts(self) -> dict[str, object]:
         state = self.state
         return {
             "session_id": state.session_id,
             "agent_id": self.emitter.agent_id,
-            "turn": max(state.window.turns - 1, 0),
+            "turn": state.window.turn_number,
             "provider": state.provider,
             "model": state.window.model,
         }
@@ -150,9 +168,7 @@ class Runner:
             turn.room_made()
 
     async def _call_model(self, turn: Turn, attempt: int) -> None:
-        threshold = None
-        if self.collector.plugin is not None and self.collector.config.auto_trigger:
-            threshold = self.collector.config.threshold_percent
+        threshold = self.collector.rules.threshold_percent if self.collector.may_collect else None
         try:
             finished, crossed = await self.model.run(
                 self.catalogue.offered(), attempt=attempt, threshold=threshold
@@ -219,5 +235,24 @@ class Runner:
         self.collector.drop_bound_thoughts()
 
 
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _prompted(prompt: str, attachments: Sequence[Media]) -> Message:
+    if not isinstance(prompt, str):
+        raise UsageError(
+            f"a prompt is text, not {type(prompt).__name__}", hint="media go into attachments=[…]"
+        )
+    texts = [Part(text=prompt)] if prompt.strip() or not attachments else []
+    if texts and not prompt.strip():
+        # Some providers refuse it, and every later request that holds it.
+        raise UsageError("the prompt is empty", hint="continue_turn() goes on without one")
+    return Message(Role.USER, [*texts, *(Part(inline_data=media) for media in attachments)])
+
+
+def _turn_type(name: str) -> str:
+    try:
+        return ConversationTurnType(name).value
+    except ValueError:
+        near = get_close_matches(str(name), list(ConversationTurnType), n=1)
+        raise UsageError(
+            f"no turn type {name!r:.80}",
+            hint=f"did you mean {near[0]!s}?" if near else ", ".join(ConversationTurnType),
+        ) from None

@@ -55,10 +55,13 @@ class JaatoRuntime:
         self._make_provider = make_provider
         self._resolve_child = resolve_child
         self._providers: dict[tuple[str, tuple[tuple[str, str], ...]], Provider] = {}
+        self._adopted: dict[str, Provider] = {}
 
     def provider(self, name: str, settings: Mapping[str, Any] | None = None) -> Provider:
         """The provider of a name and settings, made once."""
         settings = settings or {}
+        if not settings and name in self._adopted:
+            return self._adopted[name]
         key = (name, tuple(sorted((key, repr(value)) for key, value in settings.items())))
         if key not in self._providers:
             self._providers[key] = self._make_provider(name, settings)
@@ -66,7 +69,7 @@ class JaatoRuntime:
 
     def adopt(self, provider: Provider) -> None:
         """Use a provider that was made elsewhere, under its own name."""
-        self._providers[(provider.name, ())] = provider
+        self._adopted[provider.name] = provider
 
     def child(self, profile: str | None, inline_config: Mapping[str, Any] | None) -> ChildSettings:
         """How a subagent is set up."""
@@ -81,7 +84,7 @@ class JaatoRuntime:
         return [] if self.folder is None else list(session_names(self.folder))
 
     async def aclose(self) -> None:
-        """Let go of every provider."""
+        """Let go of every provider that was made here; an adopted one is its maker's to close."""
         for provider in self._providers.values():
             await provider.aclose()
         self._providers.clear()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -29,10 +30,15 @@ from jaato.session.record import Pinned, Reset, Switched, SystemSet
 from jaato.session.room import Room
 from jaato.session.runner import Runner
 from jaato.session.runtime import ChildSettings, JaatoRuntime
-from jaato.session.settings import Enricher, SessionSettings
+from jaato.session.settings import (
+    Enricher,
+    SessionSettings,
+    as_parts,
+    check_plugin,
+    limit_of,
+)
 from jaato.session.state import State
 from jaato.session.subagents import SpawnTool, SubagentResult, Subagents
-from jaato.session.window import BASE
 from jaato.tools.catalogue import Catalogue
 from jaato.tools.mcp import McpServerTools
 
@@ -88,6 +94,7 @@ class AsyncSession:
         self._servers: list[McpServerTools] = []
         self._task: asyncio.Task[str] | None = None
         self._is_interrupted = False
+        self._is_changing = False
         self.torn_bytes = 0
         """How much of an unfinished last line the log had when it was resumed."""
         self._use(provider)
@@ -143,9 +150,11 @@ class AsyncSession:
         on_output: OutputCallback | None,
         on_gc_threshold: Callable[[float, float], Any] | None,
     ) -> str:
-        if self._task is not None and not self._task.done():
+        try:
+            self._must_be_idle("another message")
+        except SessionBusyError:
             work.close()
-            raise SessionBusyError("another message")
+            raise
         listeners: list[Listener] = []
         if on_output is not None:
             listeners.append(Output(self.agent_id, on_output))
@@ -171,10 +180,10 @@ class AsyncSession:
 
     async def amanual_gc(self) -> GCResult | None:
         """Collect now. None where no plug-in is installed."""
-        self._must_be_idle("a collection")
-        result = await self.collector.collect(GCTriggerReason.MANUAL)
-        self._runner.follow_tools()
-        return result
+        with self._exclusively("a collection"):
+            result = await self.collector.collect(GCTriggerReason.MANUAL)
+            self._runner.follow_tools()
+            return result
 
     def preview_gc(self) -> Plan | None:
         """What a collection would do now; None where the plug-in cannot say."""
@@ -191,6 +200,7 @@ class AsyncSession:
 
     def set_gc_plugin(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
         """Collect with this plug-in from now on. `gc_summarize` and its like may ask the model."""
+        check_plugin(plugin, config)
         self.collector.install(plugin, config)
         self._offer_model()
 
@@ -200,6 +210,8 @@ class AsyncSession:
 
     def pin(self, turn: int) -> None:
         """Keep a turn, by its absolute number, whatever happens."""
+        if type(turn) is not int or turn < 0:
+            raise UsageError(f"{turn!r:.80} is no turn", hint="turns are counted from 0")
         self._set_pins({*self.state.pins, turn})
 
     def unpin(self, turn: int) -> None:
@@ -207,9 +219,6 @@ class AsyncSession:
         self._set_pins(set(self.state.pins) - {turn})
 
     def _set_pins(self, turns: Iterable[int]) -> None:
-        wrong = [turn for turn in turns if isinstance(turn, bool) or turn < 0]
-        if wrong:
-            raise UsageError(f"{wrong[0]!r} is no turn", hint="turns are counted from 0")
         self.state.commit(Pinned(turns=tuple(sorted(turns))))
 
     # Looking
@@ -256,7 +265,7 @@ class AsyncSession:
 
     def set_system_instructions(self, texts: str | Mapping[str, str]) -> None:
         """What the model is told before everything; by part, or as one text."""
-        parts = {BASE: texts} if isinstance(texts, str) else dict(texts)
+        parts = as_parts(texts)
         if {key: text for key, text in parts.items() if text} != self.state.window.system:
             self.state.commit(SystemSet(texts=parts))
             self.collector.drop_bound_thoughts()
@@ -264,6 +273,9 @@ class AsyncSession:
     def add_enrichment(self, name: str, enricher: Enricher) -> None:
         """Ask a callable for context at each turn. It is given the prompt."""
         self._runner.enrichers[name] = enricher
+        # Subagents get it too, from the settings.
+        enrichers = {**self.settings.enrichers, name: enricher}
+        self.settings = replace(self.settings, enrichers=enrichers)
 
     def configure_tools(self, tools: Iterable[Tool]) -> None:
         """Offer these tools from now on, in the place of all others."""
@@ -273,12 +285,12 @@ class AsyncSession:
 
     async def aadd_tool_server(self, server: McpServerTools) -> None:
         """Offer the tools of an MCP server as well, for as long as the session is open."""
-        self._must_be_idle("a change of tools")
-        await server.connect()
-        self._servers.append(server)
-        self._renew((), server.tools)
-        server.on_change = self._renew
-        self._runner.follow_tools()
+        with self._exclusively("a change of tools"):
+            await server.connect()
+            self._servers.append(server)
+            self._renew((), server.tools)
+            server.on_change = self._renew
+            self._runner.follow_tools()
 
     def _renew(self, before: Iterable[Tool], after: Iterable[Tool]) -> None:
         gone = list(before)
@@ -298,19 +310,24 @@ class AsyncSession:
         context_limit: int | None = None,
     ) -> None:
         """Go on with another model; the limit follows it."""
-        self._must_be_idle("a change of models")
-        name = provider or self.state.provider
-        own = self.settings.provider_settings if provider is None else {}
-        settings = own if provider_settings is None else provider_settings
-        chosen = self.runtime.provider(name, settings)
-        limit = context_limit or await chosen.context_limit(model)
+        with self._exclusively("a change of models"):
+            name = provider or self.state.provider
+            own = self.settings.provider_settings if name == self.state.provider else {}
+            settings = own if provider_settings is None else provider_settings
+            chosen = self.runtime.provider(name, settings)
+            limit = await limit_of(chosen, model, context_limit)
+            self.take_model(chosen, name, model, limit)
+            self.settings = replace(
+                self.settings, provider=name, model=model, provider_settings=settings
+            )
+
+    def take_model(self, chosen: Provider, name: str, model: str, limit: int | None) -> None:
+        """Speak with another model from now on."""
         self.state.commit(Switched(provider=name, model=model, limit=limit))
-        self.settings = replace(
-            self.settings, provider=name, model=model, provider_settings=settings
-        )
         # What one model needs back of its thoughts means nothing to another.
         self.collector.binds_thoughts = True
         self.collector.drop_bound_thoughts()
+        self.collector.forget_failures()
         self._use(chosen)
 
     async def aspawn_subagent(
@@ -326,10 +343,21 @@ class AsyncSession:
         """Forget everything said; instructions, tools and settings stay."""
         self._must_be_idle("a reset")
         self.state.commit(Reset())
+        self.collector.forget_failures()
 
     def _must_be_idle(self, what: str) -> None:
-        if self._task is not None and not self._task.done():
+        if self._is_changing or (self._task is not None and not self._task.done()):
             raise SessionBusyError(what)
+
+    @contextmanager
+    def _exclusively(self, what: str) -> Iterator[None]:
+        """For what takes its time, and must not overlap with a turn."""
+        self._must_be_idle(what)
+        self._is_changing = True
+        try:
+            yield
+        finally:
+            self._is_changing = False
 
     def _use(self, provider: Provider) -> None:
         self._model.provider = provider
@@ -347,10 +375,13 @@ class AsyncSession:
         window = self.state.window
         return await asked(self._model.provider, window.model, prompt, window.reserve(None))
 
+    def _largest_result(self) -> int:
+        return self.settings.loop.largest_result(self.state.window.limit)
+
     def _install(self, tools: Iterable[Tool]) -> None:
         own = list(tools)
         if own:
-            own.append(RecallTool(self.state))
+            own.append(RecallTool(self.state, self.state.counter, self._largest_result))
             if self.settings.subagents:
                 own.append(SpawnTool(self.subagents))
         self.catalogue.renew(self._installed, own)

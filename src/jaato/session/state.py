@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +14,7 @@ from jaato.errors import UsageError
 from jaato.gc.result import GCResult
 from jaato.history import Message, Outline
 from jaato.ports import TokenCounter
+from jaato.session.problems import JournalError
 from jaato.session.record import (
     Added,
     Enriched,
@@ -25,6 +27,7 @@ from jaato.session.record import (
     Stashed,
     Switched,
     SystemSet,
+    TakenBack,
     ToolsSet,
     TurnClosed,
     joined,
@@ -46,6 +49,10 @@ class Log(Protocol):
 
     def append(self, record: Record, at: float) -> int:
         """Write a record; where it stands. Raises where that fails: then nothing has happened."""
+        ...
+
+    def take_back(self, where: int) -> None:
+        """Cut off what was written from there on."""
         ...
 
     def text_at(self, where: int) -> str | None:
@@ -71,6 +78,8 @@ class State:
         self._stashed = 0
         self._kept_chars = 0
         self._log: Log | None = None
+        # Pins and instructions may be set by another thread than the one that runs the turn.
+        self._lock = threading.RLock()
         self.window = self._new_window(at)
 
     @classmethod
@@ -87,8 +96,15 @@ class State:
         if not isinstance(opened, Opened):
             raise UsageError("a session's log begins with the session", hint="is it a whole log?")
         state = cls(opened, counter, at=at, clock=clock)
-        for record, written_at, where in stream:
-            state.apply(record, written_at, where)
+        for number, (record, written_at, where) in enumerate(stream, start=2):
+            try:
+                state.apply(record, written_at, where)
+            except (TypeError, ValueError, LookupError, AttributeError) as error:
+                raise JournalError(
+                    f"line {number} of the log of session {opened.session_id!r} makes no sense "
+                    f"there: {error}",
+                    hint="the file was changed by something else; earlier lines are whole",
+                ) from error
         return state
 
     def write_to(self, log: Log | None) -> None:
@@ -112,9 +128,18 @@ class State:
 
     def commit(self, record: Record) -> None:
         """Write a change down, then make it."""
-        at = self.clock()
-        where = None if self._log is None else self._log.append(record, at)
-        self.apply(record, at, where)
+        with self._lock:
+            at, log = self.clock(), self._log
+            if log is None:
+                self.apply(record, at)
+                return
+            where = log.append(record, at)
+            try:
+                self.apply(record, at, where)
+            except Exception:
+                # A line that cannot be applied would make the whole log unreadable.
+                log.take_back(where)
+                raise
 
     def add(self, message: Message, turn_type: str | None = None) -> None:
         """Take a message in."""
@@ -136,6 +161,9 @@ class State:
                     message.remember_tokens(self.counter.name, tokens)
                 window.add(message, turn_type=turn_type_of(record), at=at)
                 self.turn_is_open = True
+            case TakenBack():
+                window.take_back()
+                self.turn_is_open = False
             case Replaced(pieces=pieces, result=result):
                 window.replace(joined(self.history, pieces), result, at=at)
                 self.results.append(result)
@@ -168,12 +196,13 @@ class State:
     def put(self, text: str, *, label: str = "") -> str:
         """Keep the full text of what will be shortened; the handle brings it back."""
         digest = _digest(text)
-        known = self._handles.get(digest)
-        if known is not None and known in self._kept:
-            return known
-        # Short, since it stands in the window for as long as the stub does.
-        handle = f"r{self._stashed + 1}"
-        self.commit(Stashed(handle=handle, text=text, label=label))
+        with self._lock:
+            known = self._handles.get(digest)
+            if known is not None and known in self._kept:
+                return known
+            # Short, since it stands in the window for as long as the stub does.
+            handle = f"r{self._stashed + 1}"
+            self.commit(Stashed(handle=handle, text=text, label=label))
         return handle
 
     def get(self, handle: str) -> str | None:
@@ -231,6 +260,10 @@ class State:
         self.pins = ()
         self.results.clear()
         self.turn_is_open = False
+        # Handles are numbered on: one of a forgotten conversation never means a new text.
+        self._kept.clear()
+        self._handles.clear()
+        self._kept_chars = 0
 
 
 def _digest(text: str) -> bytes:

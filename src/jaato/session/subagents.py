@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from jaato.errors import JaatoError, UsageError
@@ -13,6 +14,8 @@ from jaato.exchange import ToolOutput, ToolSchema
 from jaato.gc.config import GCConfig
 from jaato.gc.drive import DrivenPlugin
 from jaato.gc.protocol import GCPlugin
+from jaato.session.emitter import told
+from jaato.session.journal import LONGEST_NAME, journal_path
 from jaato.session.runtime import ChildSettings
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 DEEPEST: Final = 3
 """Children of children of children: beyond that an agent only hands its task on."""
 SPAWN_TOOL: Final = "spawn_subagent"
+INTERRUPTED: Final = "it was interrupted"
+_PINS: Final = "pinned_turn_indices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +67,7 @@ class Subagents:
             )
         parent = self._parent
         settings = parent.runtime.child(profile, inline_config)
-        self._count += 1
-        agent_id = f"{parent.agent_id}.{settings.name}-{self._count}"
+        agent_id = self._next_id(settings.name)
         facts = {
             "session_id": parent.session_id,
             "child_id": agent_id,
@@ -73,27 +77,36 @@ class Subagents:
         parent.emitter.emit(
             SubagentStarted(agent_id=parent.agent_id, child_id=agent_id, task=task, profile=profile)
         )
-        with parent.runtime.telemetry.span("subagent", **facts) as span:
-            child = await self._opened(agent_id, settings)
-            try:
-                text, error = await child.asend_message(task), None
-            except JaatoError as failed:
-                text, error = "", f"{type(failed).__name__}: {failed}"
-                span.fail(failed)
-            finally:
-                await child.aclose()
-            span.set(text=text)
-        parent.emitter.emit(
-            SubagentEnded(agent_id=parent.agent_id, child_id=agent_id, text=text, error=error)
-        )
-        return SubagentResult(
-            agent_id=agent_id,
-            session_id=child.session_id,
-            text=text,
-            error=error,
-            collections=len(child.get_gc_history()),
-            total_tokens=child.instruction_budget.total_tokens(),
-        )
+        done = SubagentResult(agent_id=agent_id, session_id="", text="", error=INTERRUPTED)
+        try:
+            with parent.runtime.telemetry.span("subagent", **facts) as span:
+                try:
+                    child = await self._opened(agent_id, settings)
+                    done = await _run(child, task, agent_id)
+                except JaatoError as failed:
+                    done = replace(done, error=told(failed))
+                if done.error is not None:
+                    span.set(error=done.error)
+                span.set(text=done.text)
+        finally:
+            # Whoever was told of its beginning waits for the end.
+            parent.emitter.emit(
+                SubagentEnded(
+                    agent_id=parent.agent_id, child_id=agent_id, text=done.text, error=done.error
+                )
+            )
+        return done
+
+    def _next_id(self, name: str) -> str:
+        """An id that no child has, nor has had in the life of the session before it was resumed."""
+        parent = self._parent
+        folder = parent.runtime.folder
+        while True:
+            self._count += 1
+            agent_id = f"{parent.agent_id}.{name}-{self._count}"
+            session_id = child_session_id(parent.session_id, agent_id)
+            if folder is None or not journal_path(folder, session_id).exists():
+                return agent_id
 
     async def _opened(self, agent_id: str, settings: ChildSettings) -> AsyncSession:
         opener = self._parent.open_child
@@ -102,6 +115,36 @@ class Subagents:
                 "this session opens no children", hint="open it with jaato.session.opening"
             )
         return await opener(self._parent, agent_id, settings, self._depth + 1)
+
+
+async def _run(child: AsyncSession, task: str, agent_id: str) -> SubagentResult:
+    try:
+        try:
+            text, error = await child.asend_message(task), None
+        except JaatoError as failed:
+            text, error = "", told(failed)
+    finally:
+        await child.aclose()
+    return SubagentResult(
+        agent_id=agent_id,
+        session_id=child.session_id,
+        text=text,
+        error=error,
+        collections=len(child.get_gc_history()),
+        total_tokens=child.instruction_budget.total_tokens(),
+    )
+
+
+def child_session_id(parent_id: str, agent_id: str) -> str:
+    """The name of a child's session: its parent's, and its own, whatever a profile is called."""
+    own = agent_id.rpartition(".")[2]
+    plain = "".join(char if char.isalnum() or char in "-_" else "_" for char in own)
+    name = f"{parent_id}.{plain}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    # The end is kept, which tells brothers apart; the hash tells cousins apart.
+    mark = blake2b(name.encode(), digest_size=6).hexdigest()
+    return f"{name[: LONGEST_NAME - 40]}-{mark}-{name[-20:]}"
 
 
 class SpawnTool:
@@ -155,14 +198,17 @@ def inherited(
         return None, copy.deepcopy(config)
     else:
         # Turn numbers are a conversation's own: the parent's pins mean nothing to a child.
-        own, own_config = _like(plugin), replace(config, pinned_turn_indices=[])
+        rest = {key: value for key, value in config.plugin_config.items() if key != _PINS}
+        own, own_config = _like(plugin), replace(config, pinned_turn_indices=[], plugin_config=rest)
     return own, own_config
 
 
 def _like(plugin: GCPlugin) -> GCPlugin:
-    """A plug-in with the same options, and no memory of another conversation."""
+    """A plug-in with the same options but for pins, and no memory of another conversation."""
     if isinstance(plugin, DrivenPlugin):
-        return plugin.twin()
+        twin = plugin.twin()
+        twin._options.pop(_PINS, None)  # noqa: SLF001 -- a twin that nobody else has seen yet
+        return twin
     try:
         return copy.deepcopy(plugin)
     except Exception:  # noqa: BLE001 -- somebody else's may hold anything; then it is shared

@@ -11,10 +11,12 @@ from jaato.budget import (
     GCPolicy,
     InstructionBudget,
     InstructionSource,
+    SourceEntry,
     SystemChildType,
+    locate,
     track,
 )
-from jaato.budget.conversation import entry_of
+from jaato.budget.conversation import COUNTERS, ORIGINAL_KEY, entry_of, forget
 from jaato.gc.result import GCResult
 from jaato.gc.settle import settle
 from jaato.history import Message
@@ -72,6 +74,14 @@ class Window:
     def limit(self) -> int | None:
         """The window in tokens; None while it is unknown."""
         return self.budget.context_limit
+
+    @property
+    def turn_number(self) -> int:
+        """The absolute number of the last turn; 0 before the first."""
+        if self.turn_at is None:
+            return 0
+        located = locate(self.budget, self.history[self.turn_at].message_id)
+        return 0 if located is None or located.turn is None else located.turn
 
     @property
     def counted(self) -> int:
@@ -150,6 +160,21 @@ class Window:
             self.turns += 1
             self.turn_at = len(self.history) - 1
 
+    def take_back(self) -> None:
+        """Forget the last message, as if it had never come: its turn and number are free again."""
+        message = self.history.pop()
+        located = locate(self.budget, message.message_id)
+        forget(self.budget, [message.message_id])
+        root = self.budget.get_entry(InstructionSource.CONVERSATION)
+        if located is not None and root is not None:
+            counters = root.metadata[COUNTERS]
+            counters["messages"] -= 1
+            if located.path.endswith(f"/{ORIGINAL_KEY}"):
+                counters["original"] = False
+            if message.opens_turn and located.turn == counters["turns"] - 1:
+                counters["turns"] -= 1
+        self._find_turns()
+
     def replace(self, after: Sequence[Message], result: GCResult, *, at: float) -> None:
         """Take what a collection left; the budget follows what really changed."""
         before = self.history
@@ -162,9 +187,7 @@ class Window:
                     # The clock of the record, so that a replay gives the same budget.
                     entry.created_at = at
         self.history = list(after)
-        opening = [at for at, message in enumerate(after) if message.opens_turn]
-        self.turns = len(opening)
-        self.turn_at = opening[-1] if opening else None
+        self._find_turns()
         self._forget_cleared()
 
     def set_system(self, texts: Mapping[str, str], *, at: float) -> None:
@@ -187,7 +210,8 @@ class Window:
             child = entry.children.get(name)
             policy = GCPolicy.EPHEMERAL if discoverable else GCPolicy.LOCKED
             if child is None:
-                self.budget.add_child(_PLUGIN, name, count, policy, name, created_at=at)
+                # Not by `add_child`, which would take a name with a slash for a path.
+                entry.children[name] = SourceEntry(_PLUGIN, count, policy, name, created_at=at)
             else:
                 child.tokens, child.gc_policy = count, policy
 
@@ -217,22 +241,25 @@ class Window:
         """What was learned about the model's window."""
         self.budget.context_limit = limit
 
+    def _find_turns(self) -> None:
+        opening = [at for at, message in enumerate(self.history) if message.opens_turn]
+        self.turns = len(opening)
+        self.turn_at = opening[-1] if opening else None
+
     def _fill(self, source: InstructionSource, texts: Mapping[str, str], *, at: float) -> None:
         counts = self.counter.count_texts(list(texts.values()))
         entry = self.budget.get_entry(source) or self.budget.set_entry(source, 0, created_at=at)
         entry.tokens = 0
         entry.children.clear()
-        for (key, _), tokens in zip(texts.items(), counts, strict=True):
-            policy = GCPolicy.LOCKED if source is _SYSTEM else GCPolicy.EPHEMERAL
-            self.budget.add_child(source, key.replace("/", "_"), tokens, policy, created_at=at)
+        policy = GCPolicy.LOCKED if source is _SYSTEM else GCPolicy.EPHEMERAL
+        for key, tokens in zip(texts, counts, strict=True):
+            entry.children[key] = SourceEntry(source, tokens, policy, created_at=at)
 
     def _forget_cleared(self) -> None:
         """A collection clears enrichment in the budget: then it is no longer sent either."""
         entry = self.budget.get_entry(_ENRICHMENT)
         held = entry.children if entry is not None else {}
-        self.enrichment = {
-            key: text for key, text in self.enrichment.items() if key.replace("/", "_") in held
-        }
+        self.enrichment = {key: text for key, text in self.enrichment.items() if key in held}
 
 
 BASE = SystemChildType.BASE.value
