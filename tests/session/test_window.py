@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from tests.session.operations import COUNTER, collect, fresh, messages, operations, perform
 
 from jaato.budget import GCPolicy, InstructionSource
+from jaato.gc.result import GCResult, GCTriggerReason
 from jaato.history import Message, Part, Role
 from jaato.session.model_call import replayable, sent_messages
 from jaato.session.window import (
@@ -122,6 +123,18 @@ def test_what_the_provider_may_count_at_most(
     if since:
         made.add(Message.from_text(Role.MODEL, " ".join(["w"] * (since - 4))), at=3.0)
     assert made.most_tokens() == pytest.approx(most, abs=1.5)
+
+
+def test_what_left_since_a_report_may_have_been_what_the_provider_counts_lower() -> None:
+    # Seen in an endurance run: the old part was counted at 0.58 of ours, the whole at 0.92.
+    made, result = window(40_000), GCResult(True, 1, 0, 0, "p", GCTriggerReason.MANUAL)
+    for tokens in (12_000, 18_000):
+        made.add(Message.from_text(Role.USER, " ".join(["w"] * (tokens - 4))), at=2.0)
+    real = {12_000: 12_000 * 0.85, 18_000: 18_000 * 0.96}
+    made.observe(int(sum(real.values())), made.counted, thinking=None)
+    made.replace(made.history[1:], result, at=3.0)
+    assert made.counted == 18_000
+    assert made.most_tokens() >= real[18_000]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ MARGIN_BEFORE_REPORT: Final = 1.05
 """What an exact count may miss: the words that a provider writes around messages and schemas."""
 MARGIN_AFTER_REPORT: Final = 1.01
 UNSEEN_MARGIN: Final = 1.15
-"""The same where the provider has reported, and for what came since."""
+"""The same where the provider has reported, and for what came or left since: the report was of
+everything together, and what left may have been the part that it counts lower than we do."""
 
 _SYSTEM = InstructionSource.SYSTEM
 _PLUGIN = InstructionSource.PLUGIN
@@ -62,8 +63,9 @@ class Window:
         self.system: dict[str, str] = {}
         self.enrichment: dict[str, str] = {}
         self.anchor = UsageAnchor(model)
-        self._reported_at = 0
-        """Our count of the last request that the provider reported; 0 before any."""
+        self._is_reported = False
+        self._unseen = 0
+        """Our count of what came and of what left since the provider's last report."""
         self.budget = InstructionBudget.create_default(
             session_id, agent_id, "agent", limit, created_at=at
         )
@@ -140,12 +142,12 @@ class Window:
 
     def most_tokens(self) -> int:
         """What the provider may count at most: ours is off by the words that it writes between."""
-        tokens, counted = self.tokens, self.counted
-        if not self._reported_at:
+        tokens = self.tokens
+        if not self._is_reported:
             margin = SAFETY_MARGIN if self.counter.estimated else MARGIN_BEFORE_REPORT
             return math.ceil(tokens * margin)
-        unseen = max(counted - self._reported_at, 0) * self.scale
-        return math.ceil(tokens * MARGIN_AFTER_REPORT + unseen * (UNSEEN_MARGIN - 1))
+        unseen = self._unseen * self.scale * (UNSEEN_MARGIN - 1)
+        return math.ceil(tokens * MARGIN_AFTER_REPORT + unseen)
 
     # What changes it
 
@@ -155,6 +157,7 @@ class Window:
         """Take a message in, at the end."""
         tokens = message_tokens(self.counter, message)
         track(self.budget, message, tokens, turn_type=turn_type, created_at=at)
+        self._unseen += tokens
         self.history.append(message)
         if message.opens_turn:
             self.turns += 1
@@ -165,6 +168,7 @@ class Window:
         message = self.history.pop()
         located = locate(self.budget, message.message_id)
         forget(self.budget, [message.message_id])
+        self._unseen -= message_tokens(self.counter, message)
         root = self.budget.get_entry(InstructionSource.CONVERSATION)
         if located is not None and root is not None:
             counters = root.metadata[COUNTERS]
@@ -177,8 +181,9 @@ class Window:
 
     def replace(self, after: Sequence[Message], result: GCResult, *, at: float) -> None:
         """Take what a collection left; the budget follows what really changed."""
-        before = self.history
+        before, counted = self.history, self.counted
         settle(self.budget, result, before, after, self.counter)
+        self._unseen += abs(counted - self.counted)
         known = {message.message_id for message in before}
         for message in after:
             if message.message_id not in known:
@@ -204,6 +209,7 @@ class Window:
     def set_tools(self, tokens: Mapping[str, tuple[int, bool]], *, at: float) -> None:
         """The schemas in the request: their tokens, and whether they are discoverable."""
         entry = self.budget.get_entry(_PLUGIN) or self.budget.set_entry(_PLUGIN, 0, created_at=at)
+        counted = self.counted
         for name in [name for name in entry.children if name not in tokens]:
             entry.children.pop(name)
         for name, (count, discoverable) in tokens.items():
@@ -214,6 +220,7 @@ class Window:
                 entry.children[name] = SourceEntry(_PLUGIN, count, policy, name, created_at=at)
             else:
                 child.tokens, child.gc_policy = count, policy
+        self._unseen += abs(counted - self.counted)
 
     def tools_in_budget(self) -> frozenset[str]:
         """The schemas that the budget holds: a collection may have cleared some."""
@@ -224,7 +231,8 @@ class Window:
         """Hold our count to what the provider said of a request; thoughts are counted apart."""
         self.anchor.observe(reported, counted)
         if reported is not None:
-            self._reported_at = counted
+            self._is_reported = True
+            self._unseen = 0
         if thinking:
             entry = self.budget.get_entry(InstructionSource.THINKING)
             before = entry.tokens if entry is not None else 0
@@ -235,7 +243,7 @@ class Window:
         self.model = model
         self.budget.context_limit = limit
         self.anchor.switch(model)
-        self._reported_at = 0
+        self._is_reported = False
 
     def set_limit(self, limit: int | None) -> None:
         """What was learned about the model's window."""
@@ -249,6 +257,7 @@ class Window:
     def _fill(self, source: InstructionSource, texts: Mapping[str, str], *, at: float) -> None:
         counts = self.counter.count_texts(list(texts.values()))
         entry = self.budget.get_entry(source) or self.budget.set_entry(source, 0, created_at=at)
+        self._unseen += entry.total_tokens() + sum(counts)
         entry.tokens = 0
         entry.children.clear()
         policy = GCPolicy.LOCKED if source is _SYSTEM else GCPolicy.EPHEMERAL

@@ -18,7 +18,7 @@ Key = str | bytes
 class MemoCounter:
     """Counts like `inner`; keeps at most `capacity` counts, by content, oldest use out first."""
 
-    def __init__(self, inner: TokenCounter, *, capacity: int = 32_768) -> None:
+    def __init__(self, inner: TokenCounter, *, capacity: int = 8_192) -> None:
         self.name = inner.name
         self.estimated = inner.estimated
         self._inner = inner
