@@ -91,11 +91,13 @@ class Case:
         first, times, after = chance.randrange(1, 34), chance.choice((1, 1, 2, 4)), 0
         if kind is FaultKind.NETWORK:
             after = chance.randrange(6)
+        # The model counts more than anybody thought, or has a smaller window.
+        window = chance.choice((WINDOW, WINDOW * 3 // 4))
 
         def faults(call: int) -> Fault | None:
             if kind is None or not first <= call < first + times:
                 return None
-            return Fault(kind=kind, after_events=after, retry_after=0.0)
+            return Fault(kind=kind, after_events=after, retry_after=0.0, window=window)
 
         return ScriptedProvider(agent, rules=self.rules, window=WINDOW, faults=faults)
 

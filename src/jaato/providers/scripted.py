@@ -155,8 +155,16 @@ class ScriptedProvider:
             return failure(fault, self._rules, self.name)
         body = self._encoded(request)
         tokens, _ = self._cache.read(self._dialect.prompt(body))
-        window = tokens - 1
-        refusal = self._dialect.refusal(body, request.model, window, tokens)
+        window = tokens - 1 if fault.window is None else fault.window
+        claimed = max(tokens, window + 1)
+        refusal = self._dialect.refusal(
+            # Doubled, since what is written around the messages is not scaled.
+            body,
+            request.model,
+            window,
+            claimed,
+            scale=2 * claimed / max(tokens, 1),
+        )
         assert refusal is not None, "more tokens than the window holds"
         return self._refused(refusal, window)
 

@@ -24,12 +24,14 @@ class Fault:
     """A failure after so many events, or just before the end of a shorter stream.
 
     `NETWORK` after no event is a connection that cannot be made; after some, one that breaks off.
-    `CONTEXT_LIMIT` comes whatever the size: the model's window is smaller than anybody knew.
+    `CONTEXT_LIMIT` comes whatever the size: the model's window is smaller than anybody knew. With
+    a `window` that is the window, and the model counts more tokens than it takes.
     """
 
     kind: FaultKind
     after_events: int = 0
     retry_after: float | None = None
+    window: int | None = None
 
 
 _Failure = TypeVar("_Failure", bound=ProviderError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -53,8 +54,10 @@ class Dialect(Protocol):
         """What one of these costs."""
         ...
 
-    def refusal(self, body: Any, model: str, window: int | None, tokens: int) -> Refusal | None:
-        """The first rule that a request breaks."""
+    def refusal(
+        self, body: Any, model: str, window: int | None, tokens: int, *, scale: float = 1.0
+    ) -> Refusal | None:
+        """The first rule that a request breaks. `scale`: the model's own count for each of ours."""
         ...
 
     def answer(self, body: Any, reply: Reply) -> Message:
@@ -133,13 +136,22 @@ class _OpenAI(_Wired):
         return tokens + sum(self._counter.count_texts(texts))
 
     def refusal(
-        self, body: dict[str, Any], model: str, window: int | None, tokens: int
+        self,
+        body: dict[str, Any],
+        model: str,
+        window: int | None,
+        tokens: int,
+        *,
+        scale: float = 1.0,
     ) -> Refusal | None:
         del model
+
+        def count(texts: Sequence[str]) -> list[int]:
+            return [math.ceil(count * scale) for count in self._counter.count_texts(texts)]
+
         # It would count all texts again to find that they fit.
         answer = body.get("max_completion_tokens") or 0
         room = window if window is not None and tokens + answer > window else None
-        count = self._counter.count_texts
         return self._refused(lambda room: openai_rules.check_chat(body, room, count), room)
 
     def answer(self, body: dict[str, Any], reply: Reply) -> Message:
@@ -169,9 +181,15 @@ class _Anthropic(_Wired):
         return anthropic.encode(request)
 
     def refusal(
-        self, body: dict[str, Any], model: str, window: int | None, tokens: int
+        self,
+        body: dict[str, Any],
+        model: str,
+        window: int | None,
+        tokens: int,
+        *,
+        scale: float = 1.0,
     ) -> Refusal | None:
-        del model
+        del model, scale
         signatures = self._signatures
         return self._refused(lambda room: check_anthropic(body, room, tokens, signatures), window)
 
@@ -198,8 +216,15 @@ class _Google(_Wired):
         return google_rules.signed(google.encode(request), request.model)
 
     def refusal(
-        self, body: dict[str, Any], model: str, window: int | None, tokens: int
+        self,
+        body: dict[str, Any],
+        model: str,
+        window: int | None,
+        tokens: int,
+        *,
+        scale: float = 1.0,
     ) -> Refusal | None:
+        del scale
         return self._refused(lambda room: check_google(body, room, tokens, model=model), window)
 
     def answer(self, body: dict[str, Any], reply: Reply) -> Message:
@@ -244,8 +269,10 @@ class _Plain:
             texts += (tool.name, tool.description, as_text(dict(tool.parameters)))
         return sum(self._counter.count_texts(texts))
 
-    def refusal(self, body: Request, model: str, window: int | None, tokens: int) -> Refusal | None:
-        del body, model
+    def refusal(
+        self, body: Request, model: str, window: int | None, tokens: int, *, scale: float = 1.0
+    ) -> Refusal | None:
+        del body, model, scale
         if window is None or tokens <= window:
             return None
         return Refusal(

@@ -63,6 +63,7 @@ async def open_session(
             session = JaatoSession(runtime, settings, state, provider, journal=journal, depth=depth)
             session.open_child = open_child
             session.set_system_instructions(system)
+            session.begin()
         except BaseException:
             if journal is not None:
                 journal.close()
@@ -124,6 +125,7 @@ async def _gone_on_with(
         state.commit(Switched(provider=name, model=model, limit=limit))
     if settings.system_instructions:
         session.set_system_instructions(settings.system_instructions)
+    session.begin()
     return session
 
 

@@ -129,10 +129,12 @@ class Room:
             if not need():
                 return
             self._stub(max(need(), least), steps)
-        if need():
+        while need():
+            # What leaves makes the count less certain, so that one cut may not be enough.
+            before = self.state.window.counted
             self._shorten(need())
-        if need():
-            raise self._full()
+            if self.state.window.counted >= before:
+                raise self._full()
 
     def _in_stubs(self) -> int:
         """The tokens, at most, that the rungs of stubbing could free."""

@@ -215,6 +215,9 @@ class Runner:
                 texts[key] = f"<{key}>\n{text}\n</{key}>"
         if texts != self.state.window.enrichment:
             self._change_front(Enriched(texts=texts))
+        elif texts:
+            # The same words, but in front of another prompt: the last turn's is sent without them.
+            self.collector.drop_bound_thoughts()
 
     async def _enriched(self, enricher: Enricher, prompt: str) -> str:
         try:

@@ -100,6 +100,10 @@ class AsyncSession:
         self._use(provider)
         self._install(settings.tools)
 
+    def begin(self) -> None:
+        """Make the budget agree with what is offered, before anybody looks."""
+        self._runner.follow_tools()
+
     # Closing
 
     async def aclose(self) -> None:

@@ -64,8 +64,10 @@ class Window:
         self.enrichment: dict[str, str] = {}
         self.anchor = UsageAnchor(model)
         self._is_reported = False
-        self._unseen = 0
-        """Our count of what came and of what left since the provider's last report."""
+        self._new: dict[str, int] = {}
+        """The messages that came since the provider's last report, and our count of each."""
+        self._changed = 0
+        """Our count of what else came, and of what left, since then."""
         self.budget = InstructionBudget.create_default(
             session_id, agent_id, "agent", limit, created_at=at
         )
@@ -146,8 +148,8 @@ class Window:
         if not self._is_reported:
             margin = SAFETY_MARGIN if self.counter.estimated else MARGIN_BEFORE_REPORT
             return math.ceil(tokens * margin)
-        unseen = self._unseen * self.scale * (UNSEEN_MARGIN - 1)
-        return math.ceil(tokens * MARGIN_AFTER_REPORT + unseen)
+        unseen = (sum(self._new.values()) + self._changed) * self.scale
+        return math.ceil(tokens * MARGIN_AFTER_REPORT + unseen * (UNSEEN_MARGIN - 1))
 
     # What changes it
 
@@ -157,7 +159,7 @@ class Window:
         """Take a message in, at the end."""
         tokens = message_tokens(self.counter, message)
         track(self.budget, message, tokens, turn_type=turn_type, created_at=at)
-        self._unseen += tokens
+        self._new[message.message_id] = tokens
         self.history.append(message)
         if message.opens_turn:
             self.turns += 1
@@ -168,7 +170,7 @@ class Window:
         message = self.history.pop()
         located = locate(self.budget, message.message_id)
         forget(self.budget, [message.message_id])
-        self._unseen -= message_tokens(self.counter, message)
+        self._new.pop(message.message_id, None)
         root = self.budget.get_entry(InstructionSource.CONVERSATION)
         if located is not None and root is not None:
             counters = root.metadata[COUNTERS]
@@ -183,8 +185,15 @@ class Window:
         """Take what a collection left; the budget follows what really changed."""
         before, counted = self.history, self.counted
         settle(self.budget, result, before, after, self.counter)
-        self._unseen += abs(counted - self.counted)
         known = {message.message_id for message in before}
+        # What was cut before it was ever sent is nothing that a report knew.
+        sent = counted - sum(self._new.values())
+        self._new = {
+            message.message_id: message_tokens(self.counter, message)
+            for message in after
+            if message.message_id in self._new or message.message_id not in known
+        }
+        self._changed += abs(sent - (self.counted - sum(self._new.values())))
         for message in after:
             if message.message_id not in known:
                 entry = entry_of(self.budget, message.message_id)
@@ -220,7 +229,7 @@ class Window:
                 entry.children[name] = SourceEntry(_PLUGIN, count, policy, name, created_at=at)
             else:
                 child.tokens, child.gc_policy = count, policy
-        self._unseen += abs(counted - self.counted)
+        self._changed += abs(counted - self.counted)
 
     def tools_in_budget(self) -> frozenset[str]:
         """The schemas that the budget holds: a collection may have cleared some."""
@@ -232,7 +241,8 @@ class Window:
         self.anchor.observe(reported, counted)
         if reported is not None:
             self._is_reported = True
-            self._unseen = 0
+            self._new.clear()
+            self._changed = 0
         if thinking:
             entry = self.budget.get_entry(InstructionSource.THINKING)
             before = entry.tokens if entry is not None else 0
@@ -257,7 +267,7 @@ class Window:
     def _fill(self, source: InstructionSource, texts: Mapping[str, str], *, at: float) -> None:
         counts = self.counter.count_texts(list(texts.values()))
         entry = self.budget.get_entry(source) or self.budget.set_entry(source, 0, created_at=at)
-        self._unseen += entry.total_tokens() + sum(counts)
+        self._changed += entry.total_tokens() + sum(counts)
         entry.tokens = 0
         entry.children.clear()
         policy = GCPolicy.LOCKED if source is _SYSTEM else GCPolicy.EPHEMERAL
