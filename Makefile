@@ -37,8 +37,11 @@ test: check ## everything CI runs: the checks, the tests, the docs that run
 
 bench: $(READY) ## the "must hold" figures, as ratios within one run
 	$(BIN)/python bench/collector.py
+	$(BIN)/python -m bench.engine
 
-soak: $(READY) ## the laws over 200 000 generated histories (takes a while)
+soak: $(READY) ## 200 000 generated histories, 10 000 steps, 500 faults (takes a while)
+	$(BIN)/python -m bench.chaos
+	$(BIN)/python -m bench.endurance
 	$(BIN)/python bench/soak.py
 
 local: $(LOCAL) ## the local model and its server, for their tests (compiles for minutes, once)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -30,7 +30,7 @@ class Request:
     """One call of a model: everything that goes over the wire, and nothing that does not."""
 
     model: str
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
     system: str = ""
     tools: tuple[ToolSchema, ...] = ()
     max_output_tokens: int | None = None

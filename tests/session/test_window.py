@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.session.operations import COUNTER, collect, fresh, messages, operations, perform
 
 from jaato.budget import GCPolicy, InstructionSource
 from jaato.gc.result import GCResult, GCTriggerReason
 from jaato.history import Message, Part, Role
-from jaato.session.model_call import replayable, sent_messages
+from jaato.session.model_call import replayable
+from jaato.session.sent import SentMessages, sent_messages
 from jaato.session.window import (
     LARGEST_RESERVE,
     MARGIN_AFTER_REPORT,
@@ -241,6 +243,23 @@ def test_enrichment_stands_in_front_of_the_prompt_until_it_is_cleared() -> None:
     collect(state, "gc_budget", 1)
     assert made.enrichment == {}
     assert sent_messages(made) == made.history
+
+
+@given(history=messages(), data=st.data())
+def test_what_is_sent_is_a_sequence_like_any_other(
+    history: list[Message], data: st.DataObject
+) -> None:
+    at = data.draw(st.none() | st.integers(0, max(len(history) - 1, 0))) if history else None
+    other = Message.from_text(Role.USER, "enriched")
+    sent = SentMessages(history, at, None if at is None else other)
+    plain = [other if place == at else message for place, message in enumerate(history)]
+    history.append(other)  # What comes later is in a later request.
+    assert sent == plain
+    assert [sent[place] for place in range(-len(plain), len(plain))] == plain * 2
+    assert sent[1:3] == plain[1:3]
+    assert list(reversed(sent)) == plain[::-1]
+    with pytest.raises(IndexError):
+        sent[len(plain)]
 
 
 def test_without_a_prompt_there_is_nowhere_to_put_enrichment() -> None:

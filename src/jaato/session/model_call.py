@@ -31,9 +31,9 @@ from jaato.ports import Provider, Span, Telemetry
 from jaato.session.emitter import Emitter
 from jaato.session.monitor import StreamMonitor
 from jaato.session.record import Reported
+from jaato.session.sent import marks_in, sent_messages
 from jaato.session.settings import ModelSettings
 from jaato.session.state import State
-from jaato.session.window import Window
 
 LARGEST_ANSWER: Final = 8192
 """Where less room than this is left, the provider is told how much it is."""
@@ -117,11 +117,11 @@ class ModelCall:
             wanted = room
         return Request(
             model=window.model,
-            messages=tuple(sent_messages(window)),
+            messages=sent_messages(window),
             system="\n\n".join(window.system.values()),
             tools=tools,
             max_output_tokens=wanted,
-            marks=_marks(window),
+            marks=marks_in(window),
             thinking=settings.thinking,
             options=settings.options,
         )
@@ -206,26 +206,6 @@ def replayable(message: Message) -> Message:
         return message
     # A history holds no empty message; what says nothing says so.
     return message.with_parts(kept or [Part(text="")])
-
-
-def sent_messages(window: Window) -> list[Message]:
-    """The messages as they are sent: what enrichers said stands in front of the turn's prompt."""
-    history, at = window.history, window.turn_at
-    if not window.enrichment or at is None:
-        return history
-    context = "\n\n".join(window.enrichment.values())
-    enriched = history[at].with_parts([Part(text=context), *history[at].parts])
-    return [*history[:at], enriched, *history[at + 1 :]]
-
-
-def _marks(window: Window) -> tuple[int, ...]:
-    """Where the prompt is stable: its end (the next step appends), and the end of the turn before.
-
-    The request that opened the session stays for ever, so the prefix up to it survives every
-    collection.
-    """
-    marks = [len(window.history) - 1, 0, (window.turn_at or 0) - 1]
-    return tuple(dict.fromkeys(at for at in marks if at >= 0))
 
 
 async def _closable(provider: Provider, request: Request) -> AsyncGenerator[StreamEvent, None]:
