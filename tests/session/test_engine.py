@@ -17,6 +17,7 @@ from jaato.events import (
     Event,
     ModelCallEnded,
     ModelCallStarted,
+    Noticed,
     ResultShortened,
     ThresholdCrossed,
     ToolStarted,
@@ -628,5 +629,19 @@ def test_reset_forgets_what_was_said() -> None:
         assert usage["turns"] == 0
         await session.asend_message("two")
         assert_agrees(session)
+
+    run(go())
+
+
+def test_a_window_that_nobody_knows_is_told_once() -> None:
+    async def go() -> None:
+        told: list[Event] = []
+        session = await opened(Secretive(worker(0)), limit=None, plugin=gc())
+        session.on(told.append, Noticed)
+        await session.asend_message("hello")
+        await session.asend_message("again")
+        (notice,) = told
+        assert isinstance(notice, Noticed)
+        assert "context_limit" in notice.text
 
     run(go())

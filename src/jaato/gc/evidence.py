@@ -227,7 +227,7 @@ class _Reading:
 
     def _result(self, at: int, result: ToolResult) -> Iterator[str]:
         text = unescaped(scanned(worded(result.result)))
-        line = _failure_line(text)
+        line = failure_line(text)
         if result.is_error or line:
             self._failed(at, result.name, line or _first_line(text) or "(no message)")
         else:
@@ -317,7 +317,7 @@ def _quotable(text: str) -> Iterator[str]:
                 yield window.strip()
 
 
-def _failure_line(text: str) -> str:
+def failure_line(text: str) -> str:
     """The last line at either end of a result that says what went wrong.
 
     Only the ends: a file that is read may speak of errors without being one.

@@ -55,6 +55,8 @@ class Runner:
         self.enrichers: dict[str, Enricher] = {}
         self._told: frozenset[str] | None = None
         """The schemas that the budget was last told of."""
+        self._limitless: str | None = None
+        """The model of whose unknown window was told."""
 
     async def send(
         self, prompt: str, *, attachments: Sequence[Media] = (), turn_type: str | None = None
@@ -71,7 +73,17 @@ class Runner:
             self._take(message, kind)
             raise
         self._take(message, kind)
+        self._tell_of_limit()
         return await self._run(Turn(max_steps=self.settings.max_steps), prompt, is_new=True)
+
+    def _tell_of_limit(self) -> None:
+        """Say once that a percentage of an unknown window triggers nothing."""
+        window = self.state.window
+        if window.limit is None and self.collector.may_collect and self._limitless != window.model:
+            self._limitless = window.model
+            text = f"the window of {window.model!r} is not known, so that nothing is collected "
+            text += "before the provider refuses a request: context_limit=… makes it known"
+            self.emitter.emit(Noticed(agent_id=self.emitter.agent_id, text=text))
 
     def _take(self, message: Message, turn_type: str | None) -> None:
         self.close_open_calls()
