@@ -15,6 +15,7 @@ from jaato.history import Message, Part, Role
 from jaato.session.model_call import replayable
 from jaato.session.sent import SentMessages, sent_messages
 from jaato.session.window import (
+    FRAME,
     LARGEST_RESERVE,
     MARGIN_AFTER_REPORT,
     MARGIN_BEFORE_REPORT,
@@ -96,9 +97,9 @@ def test_the_room_for_an_answer(limit: int | None, wanted: int | None, reserve: 
 @pytest.mark.parametrize(
     ("counter", "reported", "since", "most"),
     [
-        pytest.param(COUNTER, None, 0, 400 * MARGIN_BEFORE_REPORT, id="an exact counter"),
+        pytest.param(COUNTER, None, 0, 400 * MARGIN_BEFORE_REPORT + FRAME, id="an exact counter"),
         pytest.param(
-            Estimating(), None, 0, 400 * SAFETY_MARGIN, id="an estimate before any report"
+            Estimating(), None, 0, 400 * SAFETY_MARGIN + FRAME, id="an estimate before any report"
         ),
         pytest.param(COUNTER, 400, 0, 400 * MARGIN_AFTER_REPORT, id="reported, and nothing since"),
         pytest.param(
@@ -108,7 +109,7 @@ def test_the_room_for_an_answer(limit: int | None, wanted: int | None, reserve: 
             COUNTER,
             400,
             100,
-            500 * MARGIN_AFTER_REPORT + 100 * (UNSEEN_MARGIN - 1),
+            500 * MARGIN_AFTER_REPORT + 100 * (UNSEEN_MARGIN - 1) + FRAME,
             id="what came since is less certain",
         ),
         pytest.param(
@@ -124,7 +125,7 @@ def test_what_the_provider_may_count_at_most(
     made.observe(reported, 400, thinking=None)
     if since:
         made.add(Message.from_text(Role.MODEL, " ".join(["w"] * (since - 4))), at=3.0)
-    assert made.most_tokens() == pytest.approx(most, abs=1.5)
+    assert made.most_tokens() == pytest.approx(most + FRAME, abs=1.5)
 
 
 def test_what_left_since_a_report_may_have_been_what_the_provider_counts_lower() -> None:
@@ -143,8 +144,8 @@ def test_what_left_since_a_report_may_have_been_what_the_provider_counts_lower()
     ("tokens", "limit", "over"),
     [
         pytest.param(800, 1_000, 0, id="it fits"),
-        pytest.param(900, 1_000, 70, id="the margin and the answer do not"),
-        pytest.param(2_000, 1_000, 1_225, id="far beyond"),
+        pytest.param(900, 1_000, 78, id="the margin and the answer do not"),
+        pytest.param(2_000, 1_000, 1_233, id="far beyond"),
         pytest.param(10**6, None, 0, id="nobody knows the window"),
     ],
 )

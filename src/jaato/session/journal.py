@@ -206,7 +206,7 @@ def _lock(path: Path, descriptor: int) -> None:
     except OSError as error:
         os.close(descriptor)
         raise JournalError(
-            f"session {path.stem!r} is open elsewhere", hint="close it there, or fork it"
+            f"session {path.stem!r} is open elsewhere", hint="close it there first"
         ) from error
 
 

@@ -55,6 +55,8 @@ class ModelCall:
         self.telemetry = telemetry
         self.provider = provider
         self.settings = settings
+        self.refusals = 0
+        """How often in a row the provider said that it does not fit: each halves the answer."""
 
     async def run(
         self, tools: tuple[ToolSchema, ...], *, attempt: int, threshold: float | None
@@ -109,12 +111,26 @@ class ModelCall:
         self._ended(request.model, finished, None)
         return finished, monitor.crossed
 
+    def reserve(self) -> int | None:
+        """The room that is wanted for an answer; None: what is usual.
+
+        Thoughts are a part of the answer: what they may take comes on top of what is usual.
+        """
+        wanted, thinking = self.settings.max_output_tokens, self._thinking
+        return self.state.window.reserve(None) + thinking if wanted is None and thinking else wanted
+
+    @property
+    def _thinking(self) -> int:
+        thinking = self.settings.thinking
+        return thinking if isinstance(thinking, int) else 0
+
     def request(self, tools: tuple[ToolSchema, ...]) -> Request:
         """Everything that goes over the wire now."""
         window, settings = self.state.window, self.settings
         wanted, room = settings.max_output_tokens, window.room_for_answer()
-        if room is not None and room < (LARGEST_ANSWER if wanted is None else wanted):
-            wanted = room
+        most = LARGEST_ANSWER + self._thinking if wanted is None else wanted
+        if room is not None and (room < most or self.refusals):
+            wanted = max(min(room, most) >> self.refusals, 1)
         return Request(
             model=window.model,
             messages=sent_messages(window),

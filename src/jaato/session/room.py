@@ -12,6 +12,7 @@ from jaato.exchange import ContextLimitError
 from jaato.gc.result import GCResult, GCTriggerReason
 from jaato.history import STUB_MARK, Message
 from jaato.history.message import FROM_MODEL
+from jaato.session.arguments import argument_text, has_long_arguments, with_short_arguments
 from jaato.session.collector import Collector, thoughtless
 from jaato.session.problems import WindowFullError
 from jaato.session.recall import RECALL
@@ -27,6 +28,7 @@ from jaato.session.shorten import (
     with_result,
 )
 from jaato.session.state import State
+from jaato.session.turn import DEFAULT_REFUSALS
 from jaato.tokens import message_tokens
 
 LEAST_FREED_PERCENT: Final = 10.0
@@ -37,6 +39,10 @@ STEPS_KEPT: Final = (8, 4, 2, 1)
 SHOWN_FILLERS: Final = 5
 
 _KEPT: Final = frozenset({GCPolicy.LOCKED, GCPolicy.PRESERVABLE})
+
+
+_Stubbing = tuple[Callable[[Message], object], Callable[[Message], Message]]
+"""Whether a message has something to leave out, and the message without it."""
 
 
 class _Result(NamedTuple):
@@ -59,6 +65,10 @@ class Room:
         self.reserve = reserve
         """The room that is wanted for an answer."""
         self.threshold_crossed = False
+        self._stubs: tuple[_Stubbing, ...] = (
+            (result_parts, self._stubbed),
+            (has_long_arguments, self._with_short_arguments),
+        )
 
     async def before_prompt(self) -> None:
         """The look before a prompt is taken."""
@@ -106,8 +116,12 @@ class Room:
         try:
             self._climb(lambda: max(window.counted - goal, 0))
         except WindowFullError as error:
-            # Whoever refuses what fits by every count has something else to say.
-            raise (error if self._overflow() else refused) from error
+            if self._overflow():
+                raise
+            # It fits by every count: a shorter answer is asked for, a few times. Whoever refuses
+            # that as well has something else to say.
+            if times >= DEFAULT_REFUSALS:
+                raise refused from error
 
     def _learn(self, limit: int) -> None:
         state = self.state
@@ -126,9 +140,10 @@ class Room:
             # Something will be cut anyway: many small old results need not go before it.
             self._shorten(need())
         for steps in STEPS_KEPT:
-            if not need():
-                return
-            self._stub(max(need(), least), steps)
+            for has_some, shrink in self._stubs:
+                if not need():
+                    return
+                self._stub(max(need(), least), steps, has_some, shrink)
         while need():
             # What leaves makes the count less certain, so that one cut may not be enough.
             before = self.state.window.counted
@@ -142,11 +157,17 @@ class Room:
         return sum(
             self._tokens(message)
             for at, message in enumerate(self.state.history[:stop])
-            if self._may_shrink(at) and result_parts(message)
+            if (result_parts(message) or has_long_arguments(message)) and self._may_shrink(at)
         )
 
-    def _stub(self, need: int, steps: int) -> None:
-        """Leave a line in place of old results, oldest first, until enough is freed."""
+    def _stub(
+        self,
+        need: int,
+        steps: int,
+        has_some: Callable[[Message], object],
+        shrink: Callable[[Message], Message],
+    ) -> None:
+        """Leave lines in place of what is old, oldest first, until enough is freed."""
         history = self.state.history
         stop = _last_steps(history, steps)
         gone: dict[int, Message] = {}
@@ -154,15 +175,22 @@ class Room:
         for at in range(stop):
             if freed >= need:
                 break
-            if not self._may_shrink(at):
-                continue
             message = history[at]
-            short = self._stubbed(message)
+            if not has_some(message) or not self._may_shrink(at):
+                continue
+            short = shrink(message)
             gain = self._tokens(message) - self._tokens(short)
             if gain >= SMALLEST_KEPT // 2:
                 gone[at] = short
                 freed += gain
         self._take(gone, "stubbed")
+
+    def _with_short_arguments(self, message: Message) -> Message:
+        def line(tool: str, text: str) -> str:
+            tokens = self.state.counter.count_texts([text])[0]
+            return argument_text(tokens, self.state.put(text, label=tool))
+
+        return with_short_arguments(message, line)
 
     def _stubbed(self, message: Message) -> Message:
         parts = list(message.parts)
@@ -233,10 +261,8 @@ class Room:
             yield _Result(at, index, tokens, name)
 
     def _may_shrink(self, at: int) -> bool:
-        """Whether a message holds results that no pin and no policy protects."""
+        """Whether no pin and no policy protects a message."""
         message = self.state.history[at]
-        if not message.result_ids:
-            return False
         budget = self.state.budget
         located = locate(budget, message.message_id)
         if located is None:
@@ -290,6 +316,11 @@ class Room:
             if source not in {InstructionSource.THINKING, InstructionSource.CONVERSATION}
         ]
         fillers.append(("room for the answer", window.reserve(self.reserve())))
+        # Many small messages fill a window too, and none of them is among the largest.
+        conversation = budget.get_entry(InstructionSource.CONVERSATION)
+        if conversation is not None:
+            what = f"all {len(window.history):,} messages together"
+            fillers.append((what, conversation.total_tokens()))
         fillers += [
             (f"message {at} ({message.role.value})", self._tokens(message))
             for at, message in enumerate(window.history)

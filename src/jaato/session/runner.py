@@ -171,6 +171,7 @@ class Runner:
 
     async def _make_room(self, turn: Turn, refused: ContextLimitError | None, times: int) -> None:
         self.follow_tools()
+        self.model.refusals = times
         try:
             await self.room.before_call(refused, times)
         except (WindowFullError, ContextLimitError) as error:

@@ -75,7 +75,7 @@ class AsyncSession:
             state, self.emitter, telemetry, plugin=settings.plugin, config=settings.gc_config
         )
         self._model = ModelCall(state, self.emitter, telemetry, provider, settings.model_settings)
-        self._room = Room(state, self.collector, lambda: self._model.settings.max_output_tokens)
+        self._room = Room(state, self.collector, self._model.reserve)
         calls = Calls(state, self.emitter, telemetry, self.catalogue, settings.loop)
         self._runner = Runner(
             state,

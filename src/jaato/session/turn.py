@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from jaato.exchange import ContextLimitError, NetworkError, ServerError, StopReason
 from jaato.history import FunctionCall, Message
 from jaato.session.problems import TooManyStepsError
 
-DEFAULT_RETRIES = 2
+DEFAULT_RETRIES: Final = 2
 """Tries again after a stream that broke off; the SDK retries what never began."""
-DEFAULT_REFUSALS = 3
+DEFAULT_REFUSALS: Final = 3
 """How often in a row a provider may say that it does not fit."""
 
 

@@ -28,6 +28,8 @@ LARGEST_RESERVE: Final = 4096
 """Room for an answer, where nobody said how much: an eighth of the window within these."""
 MARGIN_BEFORE_REPORT: Final = 1.05
 """What an exact count may miss: the words that a provider writes around messages and schemas."""
+FRAME: Final = 4
+"""And what it writes around each message and the whole, however short they are."""
 MARGIN_AFTER_REPORT: Final = 1.01
 UNSEEN_MARGIN: Final = 1.15
 """The same where the provider has reported, and for what came or left since: the report was of
@@ -147,9 +149,10 @@ class Window:
         tokens = self.tokens
         if not self._is_reported:
             margin = SAFETY_MARGIN if self.counter.estimated else MARGIN_BEFORE_REPORT
-            return math.ceil(tokens * margin)
+            return math.ceil(tokens * margin) + FRAME * (len(self.history) + 1)
         unseen = (sum(self._new.values()) + self._changed) * self.scale
-        return math.ceil(tokens * MARGIN_AFTER_REPORT + unseen * (UNSEEN_MARGIN - 1))
+        margin = math.ceil(tokens * MARGIN_AFTER_REPORT + unseen * (UNSEEN_MARGIN - 1))
+        return margin + FRAME * (len(self._new) + 1)
 
     # What changes it
 
