@@ -15,26 +15,30 @@ from jaato.gc.plan import Plan
 from jaato.gc.protocol import GCPlugin
 from jaato.gc.result import GCResult
 from jaato.history import Media, Message
+from jaato.model_names import check_names, provider_in, resolved
 from jaato.ports import Provider, Telemetry
 from jaato.session.blocking import JaatoSession
 from jaato.session.bridge import BRIDGE
-from jaato.session.emitter import Listener
+from jaato.session.emitter import Listener, name_of
 from jaato.session.opening import open_session, resume_session
 from jaato.session.output import OutputCallback
 from jaato.session.problems import NotConnectedError
 from jaato.session.settings import (
+    DEFAULT_PARALLEL,
+    DEFAULT_TOOL_SECONDS,
     Enricher,
     LoopSettings,
     ModelSettings,
     SessionSettings,
+    as_parts,
     check_plugin,
+    checked_limit,
 )
 from jaato.session.subagents import SubagentResult
+from jaato.tools.catalogue import Catalogue
 from jaato.tools.intake import as_tools
 from jaato.tools.mcp import McpServerTools
-from jaato.wiring import PROVIDERS, SESSIONS_FOLDER, make_runtime
-
-LOCAL_MODEL = "smollm2"
+from jaato.wiring import PROFILES_FOLDER, SESSIONS_FOLDER, make_runtime
 
 
 class JaatoClient:
@@ -48,13 +52,15 @@ class JaatoClient:
         self,
         *,
         sessions: str | Path | None = SESSIONS_FOLDER,
+        profiles: str | Path = PROFILES_FOLDER,
         telemetry: Telemetry | None = None,
     ) -> None:
-        self.runtime = make_runtime(folder=sessions, telemetry=telemetry)
+        self.runtime = make_runtime(folder=sessions, profiles=profiles, telemetry=telemetry)
         self._settings = SessionSettings(provider="", model="")
         self._session: JaatoSession | None = None
         self._servers: list[McpServerTools] = []
         self._listeners: list[tuple[Listener, tuple[type[Event], ...]]] = []
+        self._end_hooks: Callable[[], None] | None = None
 
     # Connecting
 
@@ -72,6 +78,9 @@ class JaatoClient:
         options: Mapping[str, Any] | None = None,
         max_steps: int | None = None,
         max_result_tokens: int | None = None,
+        tool_seconds: float | None = DEFAULT_TOOL_SECONDS,
+        parallel_calls: int = DEFAULT_PARALLEL,
+        subagents: bool = True,
         session_id: str | None = None,
         resume: str | None = None,
         **provider_settings: Any,
@@ -82,15 +91,27 @@ class JaatoClient:
         `connect(provider="anthropic", model="…")` are the rest, `connect()` is the local model.
         `connect(resume="…")` goes on with the session's own; a model that is named comes instead.
         What else is given goes to the provider: `api_key`, `base_url` for compatible servers.
+        A wrong name or setting leaves the session that is there.
         """
-        names_none = (provider, project, location, model) == (None,) * 4
-        name, model, more = (
-            ("", "", {})
-            if resume is not None and names_none
-            else _resolved(provider, project, location, model)
+        if resume is not None and session_id is not None:
+            raise UsageError(
+                f"a session that is resumed cannot become session_id={session_id!r:.80}",
+                hint="leave it out: a session keeps its own name",
+            )
+        _check_counts(
+            max_output_tokens=max_output_tokens,
+            max_steps=max_steps,
+            max_result_tokens=max_result_tokens,
+            parallel_calls=parallel_calls,
         )
-        if not isinstance(provider, str | None):
-            self.runtime.adopt(provider)
+        _check_options(options)
+        checked_limit(context_limit)
+        as_parts(system_instructions)
+        name, model, more = resolved(provider, project, location, model, resumes=resume is not None)
+        self._adopt(provider, provider_settings)
+        if name == "local" and context_limit is not None and isinstance(provider, str | None):
+            # Its window is not found, but made.
+            more["context_limit"] = context_limit
         settings = replace(
             self._settings,
             provider=name,
@@ -101,8 +122,16 @@ class JaatoClient:
             model_settings=ModelSettings(
                 max_output_tokens=max_output_tokens, thinking=thinking, options=dict(options or {})
             ),
-            loop=LoopSettings(max_steps=max_steps, max_result_tokens=max_result_tokens),
+            loop=LoopSettings(
+                max_steps=max_steps,
+                max_result_tokens=max_result_tokens,
+                tool_seconds=tool_seconds,
+                parallel_calls=parallel_calls,
+            ),
+            subagents=subagents,
         )
+        if name:
+            self.runtime.provider(name, settings.provider_settings)
         self.close()
         if resume is None:
             opening = open_session(self.runtime, settings, session_id=session_id)
@@ -115,8 +144,23 @@ class JaatoClient:
         if session.torn_bytes:
             text = f"the log ended in an unfinished line of {session.torn_bytes} bytes: left out"
             session.emitter.emit(Noticed(agent_id=session.agent_id, text=text))
-        self._connect_servers(session)
+        try:
+            self._connect_servers(session)
+        except BaseException:
+            self.close()
+            raise
         return session
+
+    def _adopt(self, provider: str | Provider | None, settings: Mapping[str, Any] | None) -> None:
+        """Take a provider that was made elsewhere."""
+        if isinstance(provider, str | None):
+            return
+        if settings:
+            raise UsageError(
+                f"{', '.join(settings)}: settings for a provider that is made already",
+                hint=f"give them to {type(provider).__name__}(…)",
+            )
+        self.runtime.adopt(provider)
 
     @property
     def session(self) -> JaatoSession:
@@ -155,12 +199,20 @@ class JaatoClient:
         A tool is a Python callable, a `Tool`, a ready schema with a handler, or an
         `McpServerTools`: a server, with all its tools.
         """
-        wanted = list(tools)
+        wanted = _listed(tools)
         made = tuple(as_tools(one for one in wanted if not isinstance(one, McpServerTools)))
-        self._settings = replace(self._settings, tools=made)
-        self._servers = [one for one in wanted if isinstance(one, McpServerTools)]
+        Catalogue(made)  # refuses what no session could offer
         if self._session is not None:
             self._session.configure_tools(made)
+        self._settings = replace(self._settings, tools=made)
+        before = self._servers
+        self._servers = [one for one in wanted if isinstance(one, McpServerTools)]
+        for server in before:
+            if server not in self._servers:
+                # Else what it tells of a change would bring its tools back.
+                server.on_change = None
+                BRIDGE.run(server.aclose())
+        if self._session is not None:
             self._connect_servers(self._session)
 
     def _connect_servers(self, session: JaatoSession) -> None:
@@ -181,30 +233,54 @@ class JaatoClient:
         if self._session is not None:
             self._session.add_enrichment(name, enricher)
 
-    def on(self, listener: Listener, *kinds: type[Event]) -> None:
-        """Tell a listener of events, in this session and the next; of all kinds or of these."""
-        self._listeners.append((listener, kinds))
+    def on(self, listener: Listener, *kinds: type[Event]) -> Callable[[], None]:
+        """Tell a listener of events, in this session and the next; of all kinds or of these.
+
+        What is returned ends it.
+        """
+        pair = (listener, kinds)
+        self._listeners.append(pair)
         if self._session is not None:
             self._session.emitter.listen(listener, *kinds)
 
+        def stop() -> None:
+            if pair in self._listeners:
+                self._listeners.remove(pair)
+                if self._session is not None:
+                    self._session.emitter.ignore(listener)
+
+        return stop
+
     def on_instruction_budget_updated(self, callback: Callable[[Mapping[str, Any]], Any]) -> None:
-        """Tell a callback of each new budget of the main agent, as a snapshot."""
+        """Tell a callback of each new budget of this client's own agent, as a snapshot."""
 
-        def tell(event: Event) -> None:
-            if isinstance(event, BudgetUpdated) and event.agent_id == "main":
-                callback(event.snapshot)
+        def tell(event: Event) -> Any:
+            own = None if self._session is None else self._session.agent_id
+            if isinstance(event, BudgetUpdated) and event.agent_id == own:
+                return callback(event.snapshot)
+            return None
 
+        tell.__qualname__ = name_of(callback)
         self.on(tell, BudgetUpdated)
 
     def set_ui_hooks(self, ui_hooks: Any) -> None:
-        """Tell hooks of the budgets of every agent: `on_agent_instruction_budget_updated`."""
+        """Tell hooks of the budgets of every agent: `on_agent_instruction_budget_updated`.
 
-        def tell(event: Event) -> None:
-            hook = getattr(ui_hooks, "on_agent_instruction_budget_updated", None)
-            if hook is not None and isinstance(event, BudgetUpdated):
-                hook(event.agent_id, event.snapshot)
+        They take the place of the hooks before; None only ends those.
+        """
+        if self._end_hooks is not None:
+            self._end_hooks()
+            self._end_hooks = None
+        hook = getattr(ui_hooks, "on_agent_instruction_budget_updated", None)
+        if hook is None:
+            return
 
-        self.on(tell, BudgetUpdated)
+        def tell(event: Event) -> Any:
+            assert isinstance(event, BudgetUpdated)
+            return hook(event.agent_id, event.snapshot)
+
+        tell.__qualname__ = name_of(hook)
+        self._end_hooks = self.on(tell, BudgetUpdated)
 
     # Talking
 
@@ -257,9 +333,29 @@ class JaatoClient:
         """Let a subagent do a task, with a session and a budget of its own."""
         return self.session.spawn_subagent(task, profile, inline_config)
 
-    def switch_model(self, model: str, **settings: Any) -> None:
-        """Go on with another model, `provider="…"` included; the limit follows it."""
-        self.session.switch_model(model, **settings)
+    def switch_model(
+        self,
+        model: str,
+        *,
+        provider: str | Provider | None = None,
+        provider_settings: Mapping[str, Any] | None = None,
+        context_limit: int | None = None,
+    ) -> None:
+        """Go on with another model, of another provider too; the limit follows it."""
+        session = self.session
+        check_names(provider, model=model)
+        if not model:
+            raise UsageError(f"model is {model!r}", hint="it is the name of a model")
+        self._adopt(provider, provider_settings)
+        named = provider if isinstance(provider, str | None) else provider.name
+        if named is None:
+            named, model = provider_in(model)
+        session.switch_model(
+            model,
+            provider=named,
+            provider_settings=provider_settings,
+            context_limit=context_limit,
+        )
 
     def reset_session(self) -> None:
         """Forget everything said; instructions, tools and settings stay."""
@@ -301,41 +397,23 @@ class JaatoClient:
         return self.session.instruction_budget
 
 
-def _resolved(
-    provider: str | Provider | None,
-    project: str | None,
-    location: str | None,
-    model: str | None,
-) -> tuple[str, str, dict[str, Any]]:
-    """The provider's name, the model, and what the provider is told of a project."""
-    if not isinstance(provider, str | None):
-        return provider.name, model or project or "default", {}
-    if provider is None and project and location and model:
-        return "google", model, {"project": project, "location": location}
-    if provider is not None:
-        where = {"project": project, "location": location}
-        wanted = model
-        if provider != "google" and project is not None and model is None:
-            wanted, where = project, {}
-        return provider, wanted or _default_model(provider), {k: v for k, v in where.items() if v}
-    spelled = model or project
-    if spelled is None:
-        return "local", LOCAL_MODEL, {}
-    name, colon, rest = spelled.partition(":")
-    if not colon and name in PROVIDERS:
-        return name, _default_model(name), {}
-    if not colon or not rest:
+def _listed(tools: object) -> list[Any]:
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+        return as_tools(tools)  # type: ignore[arg-type]  # it says what is wrong with it
+    return list(tools)
+
+
+def _check_options(options: object) -> None:
+    if not isinstance(options, Mapping | None):
         raise UsageError(
-            f"{spelled!r:.80} names no provider",
-            hint='write "openai:gpt-5.5", or connect(provider=…, model=…); Vertex AI takes '
-            "connect(project, location, model)",
+            f"options are {options!r:.80}", hint='a mapping, such as {"temperature": 0}'
         )
-    return name, rest, {}
 
 
-def _default_model(provider: str) -> str:
-    if provider == "local":
-        return LOCAL_MODEL
-    if provider == "scripted":
-        return "worker"
-    raise UsageError(f"which model of {provider!r}?", hint='for example model="…"')
+def _check_counts(**counts: object) -> None:
+    for key, value in counts.items():
+        if value is not None and (type(value) is not int or value < 1):
+            raise UsageError(
+                f"{key} is {value!r:.80}",
+                hint="a whole number above 0; leave it out for the default",
+            )

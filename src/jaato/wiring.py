@@ -98,7 +98,12 @@ def make_runtime(
         folder=None if folder is None else Path(folder),
         telemetry=from_environment() if telemetry is None else telemetry,
         resolve_child=partial(resolve_child, profiles),
+        list_profiles=partial(_described, profiles),
     )
+
+
+def _described(folder: str | Path) -> dict[str, str]:
+    return {name: profile.description for name, profile in discover_profiles(folder).items()}
 
 
 def resolve_child(

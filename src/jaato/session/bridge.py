@@ -1,4 +1,7 @@
-"""The synchronous face: one event loop in a thread of its own, for callers that do not await."""
+"""Between loops: callers that do not await, and callers whose loop is not the one of a session.
+
+Connections belong to the loop that opened them, so whatever a session does is done in its loop.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +42,13 @@ class Bridge:
                 ).start()
             return self._loop
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine. Ctrl-C cancels it, and waits until it has tidied up."""
-        loop = self.loop
-        if _running() is loop:
+    def run(self, work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop | None = None) -> T:
+        """The result of a coroutine. Ctrl-C cancels it, and waits until it has tidied up.
+
+        `home`: the loop that it belongs to, as long as that one runs.
+        """
+        loop = home if home is not None and home.is_running() else self.loop
+        if running_loop() is loop:
             work.close()
             raise UsageError(
                 "a synchronous call from inside a tool or callback would wait for itself",
@@ -58,6 +64,21 @@ class Bridge:
             with suppress(CancelledError, TimeoutError):
                 job.outcome.exception(timeout=TIDYING_SECONDS)
             raise
+
+
+async def arun(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop | None) -> T:
+    """The result of a coroutine that belongs to another loop. Cancelling it waits for its end."""
+    if home is None or home is asyncio.get_running_loop() or not home.is_running():
+        return await work
+    job: _Job[T] = _Job(work)
+    home.call_soon_threadsafe(job.start, home)
+    outcome = asyncio.wrap_future(job.outcome)
+    try:
+        return await asyncio.shield(outcome)
+    except asyncio.CancelledError:
+        home.call_soon_threadsafe(job.cancel)
+        await asyncio.wait([outcome])
+        raise
 
 
 class _Job(Generic[T]):
@@ -90,7 +111,8 @@ class _Job(Generic[T]):
             self.outcome.set_result(task.result())
 
 
-def _running() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that runs in this thread, if any."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,10 @@ class Emitter:
 
         return stop
 
+    def ignore(self, listener: Listener) -> None:
+        """Tell a listener nothing more."""
+        self._listeners = [pair for pair in self._listeners if pair[0] is not listener]
+
     def is_heard(self, kind: type[Event]) -> bool:
         """Whether anybody listens for a kind by its name: such events may be dear to make."""
         if any(kind in kinds for _, kinds in self._listeners):
@@ -64,14 +69,14 @@ class Emitter:
     def guarded(self, callback: Callable[..., Any], *arguments: Any) -> Any:
         """Call what belongs to somebody else; None, and a report, where it raises."""
         try:
-            return callback(*arguments)
+            return _called(callback, *arguments)
         except Exception as error:  # noqa: BLE001 -- whatever it raises must not take the turn along
             self.report(callback, error)
             return None
 
     def report(self, callback: object, error: Exception) -> None:
         """Say that a callback failed."""
-        name = getattr(callback, "__qualname__", None) or type(callback).__name__
+        name = name_of(callback)
         log.warning("the callback %s raised %s", name, told(error))
         self.pass_on(
             callback, CallbackFailed(agent_id=self.agent_id, callback=name, error=told(error))
@@ -83,11 +88,24 @@ class Emitter:
             if listener is callback or not isinstance(failed, kinds):
                 continue
             try:
-                listener(failed)
+                _called(listener, failed)
             except Exception:
                 log.exception("a listener raised while it was told of %s", failed.callback)
         if self._above is not None:
             self._above.pass_on(callback, failed)
+
+
+def _called(callback: Callable[..., Any], *arguments: Any) -> Any:
+    said = callback(*arguments)
+    if inspect.iscoroutine(said):
+        said.close()
+        raise TypeError("it is a coroutine, and callbacks are not awaited")
+    return said
+
+
+def name_of(callback: object) -> str:
+    """What a callback is called in a report."""
+    return getattr(callback, "__qualname__", None) or type(callback).__name__
 
 
 def told(error: BaseException) -> str:

@@ -130,7 +130,8 @@ class ModelCall:
         wanted, room = settings.max_output_tokens, window.room_for_answer()
         most = LARGEST_ANSWER + self._thinking if wanted is None else wanted
         if room is not None and (room < most or self.refusals):
-            wanted = max(min(room, most) >> self.refusals, 1)
+            # Providers refuse an answer that ends before its thoughts may.
+            wanted = max(min(room, most) >> self.refusals, self._thinking + 1)
         return Request(
             model=window.model,
             messages=sent_messages(window),

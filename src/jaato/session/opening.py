@@ -67,6 +67,8 @@ async def open_session(
         except BaseException:
             if journal is not None:
                 journal.close()
+                # Nobody was told of it, and its name shall be free again.
+                journal.path.unlink(missing_ok=True)
             raise
         return session
 
@@ -113,7 +115,12 @@ async def _gone_on_with(
     """A session around a state: as it was, but for what its settings name."""
     known = (state.provider, state.window.model, state.window.limit)
     name = settings.provider or known[0]
-    model = (settings.model or known[1]) if name == known[0] else settings.model
+    model = settings.model or (known[1] if name == known[0] else "")
+    if not model:
+        raise UsageError(
+            f"which model of {name!r}? The session was with {known[1]!r} of {known[0]!r}",
+            hint='for example model="…"',
+        )
     provider = runtime.provider(name, settings.provider_settings)
     settings = replace(settings, provider=name, model=model)
     session = JaatoSession(runtime, settings, state, provider, journal=journal, depth=depth)
@@ -136,12 +143,13 @@ async def open_child(
     own = parent.settings
     plugin, config = inherited(child, parent.collector.plugin, parent.collector.config)
     name = child.provider or parent.state.provider
-    is_same = child.model is None and name == parent.state.provider
+    model = child.model or parent.state.window.model
+    is_same = (name, model) == (parent.state.provider, parent.state.window.model)
     loop = own.loop if child.max_steps is None else replace(own.loop, max_steps=child.max_steps)
     settings = replace(
         own,
         provider=name,
-        model=child.model or parent.state.window.model,
+        model=model,
         provider_settings=own.provider_settings if name == parent.state.provider else {},
         context_limit=parent.state.window.limit if is_same else None,
         system_instructions=child.system_instructions or dict(parent.state.window.system),

@@ -15,6 +15,7 @@ from jaato.events import (
     ToolEnded,
     ToolStarted,
 )
+from jaato.session.emitter import name_of
 
 OutputCallback = Callable[..., Any]
 """`(text)`, `(source, text)` or `(source, text, mode)`.
@@ -34,36 +35,36 @@ class Output:
         self._callback = callback
         self._takes = _positional(callback)
         self._last = ""
-        self.__qualname__ = getattr(callback, "__qualname__", type(callback).__name__)
+        self.__qualname__ = name_of(callback)
 
-    def __call__(self, event: Event) -> None:
-        """Pass on what this agent said."""
+    def __call__(self, event: Event) -> Any:
+        """Pass on what this agent said; gives what the callback does, for whoever checks it."""
         if event.agent_id != self._agent_id:
-            return
+            return None
         match event:
             case TextStreamed(text=text):
-                self._tell("model", text)
+                return self._tell("model", text)
             case ThoughtStreamed(text=text):
-                self._tell("thinking", text)
+                return self._tell("thinking", text)
             case ToolStarted(name=name):
-                self._tell("tool", f"{name} …", begins=True)
+                return self._tell("tool", f"{name} …", begins=True)
             case ToolEnded(name=name, is_error=is_error, tokens=tokens):
                 outcome = "failed" if is_error else "done"
-                self._tell("tool", f"{name} {outcome} ({tokens:,} tokens)", begins=True)
+                return self._tell("tool", f"{name} {outcome} ({tokens:,} tokens)", begins=True)
             case ModelCallStarted():
                 self._last = ""
             case _:
                 pass
+        return None
 
-    def _tell(self, source: str, text: str, *, begins: bool = False) -> None:
+    def _tell(self, source: str, text: str, *, begins: bool = False) -> Any:
         mode = "write" if begins or source != self._last else "append"
         self._last = source
         if self._takes >= _THREE:
-            self._callback(source, text, mode)
-        elif self._takes == _TWO:
-            self._callback(source, text)
-        elif source == "model":
-            self._callback(text)
+            return self._callback(source, text, mode)
+        if self._takes == _TWO:
+            return self._callback(source, text)
+        return self._callback(text) if source == "model" else None
 
 
 class ThresholdOutput:
@@ -72,12 +73,13 @@ class ThresholdOutput:
     def __init__(self, agent_id: str, callback: Callable[[float, float], Any]) -> None:
         self._agent_id = agent_id
         self._callback = callback
-        self.__qualname__ = getattr(callback, "__qualname__", type(callback).__name__)
+        self.__qualname__ = name_of(callback)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event) -> Any:
         """Pass on a crossing of this agent's threshold."""
         if isinstance(event, ThresholdCrossed) and event.agent_id == self._agent_id:
-            self._callback(event.percent_used, event.threshold)
+            return self._callback(event.percent_used, event.threshold)
+        return None
 
 
 def _positional(callback: Callable[..., Any]) -> int:

@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from jaato.budget import ConversationTurnType
+from jaato.budget import ConversationTurnType, GCPolicy, InstructionSource
 from jaato.errors import UsageError
 from jaato.events import Noticed, TurnEnded, TurnStarted
-from jaato.exchange import ContextLimitError, ProviderError, ToolOutput
+from jaato.exchange import ContextLimitError, ProviderError, ToolOutput, ToolSchema
 from jaato.history import FunctionCall, Media, Message, Part, Role
 from jaato.ports import Telemetry
 from jaato.session.calls import Calls
@@ -53,7 +53,7 @@ class Runner:
         self.catalogue = catalogue
         self.settings = settings
         self.enrichers: dict[str, Enricher] = {}
-        self._told: frozenset[str] | None = None
+        self._told: tuple[ToolSchema, ...] | None = None
         """The schemas that the budget was last told of."""
         self._limitless: str | None = None
         """The model of whose unknown window was told."""
@@ -205,19 +205,39 @@ class Runner:
 
     def follow_tools(self) -> None:
         """Make catalogue and budget agree: collections unload schemas, `find_tools` loads."""
-        state, catalogue = self.state, self.catalogue
-        held = state.window.tools_in_budget()
-        if self._told is None:
-            # A resumed session: what its log does not hold was unloaded before.
-            self._told = frozenset(catalogue.names) if held else frozenset()
-        catalogue.unload(name for name in catalogue.loaded if name in self._told - held)
-        offered = tuple(schema.name for schema in catalogue.offered())
-        if held != frozenset(offered):
-            tokens = catalogue.schema_tokens(state.counter)
-            discoverable = frozenset(catalogue.discoverable)
-            entries = {name: (tokens[name], name in discoverable) for name in offered}
+        state, catalogue, before = self.state, self.catalogue, self._told
+        held = self._held_tools()
+        if before is not None:
+            gone = {schema.name for schema in before} - held.keys()
+            catalogue.unload(name for name in catalogue.loaded if name in gone)
+        elif held:
+            # A resumed session: what its log does not hold was unloaded before, and the rest came
+            # in this order, on which a cached prefix and bound thoughts depend.
+            catalogue.unload(catalogue.loaded)
+            catalogue.load(held)
+        offered = self._told = catalogue.offered()
+        if offered == before and held.keys() == {schema.name for schema in offered}:
+            return
+        tokens = catalogue.schema_tokens(state.counter)
+        discoverable = frozenset(catalogue.discoverable)
+        entries = {
+            schema.name: (tokens[schema.name], schema.name in discoverable) for schema in offered
+        }
+        if entries != held:
             self._change_front(ToolsSet(tokens=entries))
-        self._told = frozenset(offered)
+        elif before is not None:
+            # Other words or another order, for as many tokens.
+            self.collector.drop_bound_thoughts()
+
+    def _held_tools(self) -> dict[str, tuple[int, bool]]:
+        """The schemas that the budget holds, in the order they came."""
+        entry = self.state.budget.get_entry(InstructionSource.PLUGIN)
+        if entry is None:
+            return {}
+        return {
+            name: (child.tokens, child.gc_policy is not GCPolicy.LOCKED)
+            for name, child in entry.children.items()
+        }
 
     async def _enrich(self, prompt: str) -> None:
         """Ask the enrichers; one that raises is reported and says nothing."""

@@ -47,6 +47,7 @@ class JaatoRuntime:
         folder: Path | None = None,
         telemetry: Telemetry = OFF,
         resolve_child: ChildResolver | None = None,
+        list_profiles: Callable[[], Mapping[str, str]] = dict,
         counter_for: Callable[[str | None], TokenCounter] = default_counter,
     ) -> None:
         self.folder = folder
@@ -54,6 +55,8 @@ class JaatoRuntime:
         self.counter_for = counter_for
         self._make_provider = make_provider
         self._resolve_child = resolve_child
+        self.profiles = list_profiles
+        """The profiles that a subagent may have, and what each is for."""
         self._providers: dict[tuple[str, tuple[tuple[str, str], ...]], Provider] = {}
         self._adopted: dict[str, Provider] = {}
 

@@ -20,7 +20,7 @@ from jaato.history import Media, Message
 from jaato.ports import Provider, Tool
 from jaato.session.calls import Calls
 from jaato.session.collector import Collector
-from jaato.session.emitter import Emitter, Listener
+from jaato.session.emitter import Emitter, Listener, name_of
 from jaato.session.journal import Journal
 from jaato.session.model_call import ModelCall, asked
 from jaato.session.output import Output, OutputCallback, ThresholdOutput
@@ -140,10 +140,13 @@ class AsyncSession:
         return await self._turn(self._runner.go_on(), on_output, on_gc_threshold)
 
     def interrupt(self) -> bool:
-        """End the running turn, from any thread. False where none is running."""
+        """End the running turn, from any thread; without one, the turns of spawned children.
+
+        False where none is running.
+        """
         task = self._task
         if task is None or task.done():
-            return False
+            return self.subagents.interrupt()
         self._is_interrupted = True
         task.get_loop().call_soon_threadsafe(task.cancel)
         return True
@@ -258,11 +261,12 @@ class AsyncSession:
     ) -> Callable[[], None]:
         """Tell a callback of each new budget, as a snapshot."""
 
-        def tell(event: Event) -> None:
+        def tell(event: Event) -> Any:
             if isinstance(event, BudgetUpdated) and event.agent_id == self.agent_id:
-                callback(event.snapshot)
+                return callback(event.snapshot)
+            return None
 
-        tell.__qualname__ = getattr(callback, "__qualname__", type(callback).__name__)
+        tell.__qualname__ = name_of(callback)
         return self.emitter.listen(tell, BudgetUpdated)
 
     # Changing
@@ -284,6 +288,9 @@ class AsyncSession:
     def configure_tools(self, tools: Iterable[Tool]) -> None:
         """Offer these tools from now on, in the place of all others."""
         self._must_be_idle("a change of tools")
+        for server in self._servers:
+            # It stays open, and what it tells of a change would bring its tools back.
+            server.on_change = None
         self._offer(tools)
         self._runner.follow_tools()
 
@@ -291,8 +298,9 @@ class AsyncSession:
         """Offer the tools of an MCP server as well, for as long as the session is open."""
         with self._exclusively("a change of tools"):
             await server.connect()
-            self._servers.append(server)
-            self._renew((), server.tools)
+            if server not in self._servers:
+                self._servers.append(server)
+            self._renew(server.tools, server.tools)
             server.on_change = self._renew
             self._runner.follow_tools()
 
@@ -324,6 +332,7 @@ class AsyncSession:
             self.settings = replace(
                 self.settings, provider=name, model=model, provider_settings=settings
             )
+            self.collector.tell_budget()
 
     def take_model(self, chosen: Provider, name: str, model: str, limit: int | None) -> None:
         """Speak with another model from now on."""
@@ -348,6 +357,7 @@ class AsyncSession:
         self._must_be_idle("a reset")
         self.state.commit(Reset())
         self.collector.forget_failures()
+        self.collector.tell_budget()
 
     def _must_be_idle(self, what: str) -> None:
         if self._is_changing or (self._task is not None and not self._task.done()):
@@ -387,6 +397,6 @@ class AsyncSession:
         if own:
             own.append(RecallTool(self.state, self.state.counter, self._largest_result))
             if self.settings.subagents:
-                own.append(SpawnTool(self.subagents))
+                own.append(SpawnTool(self.subagents, self.runtime.profiles()))
         self.catalogue.renew(self._installed, own)
         self._installed = tuple(own)

@@ -82,7 +82,10 @@ def check_plugin(plugin: object, config: object) -> None:
 
 def as_parts(texts: str | Mapping[str, str]) -> dict[str, str]:
     """System instructions by part, those that say nothing left out."""
-    parts: dict[Any, Any] = {BASE: texts} if isinstance(texts, str) else dict(texts)
+    given: object = texts
+    if not isinstance(given, str | Mapping):
+        given = {given: ""}
+    parts: dict[Any, Any] = {BASE: given} if isinstance(given, str) else dict(given)
     for one in (*parts, *parts.values()):
         if not isinstance(one, str):
             raise UsageError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from jaato.errors import JaatoError, UsageError
+from jaato.errors import UsageError
 from jaato.events import SubagentEnded, SubagentStarted
 from jaato.exchange import ToolOutput, ToolSchema
 from jaato.gc.config import GCConfig
@@ -52,6 +52,12 @@ class Subagents:
         self._parent = parent
         self._depth = depth
         self._count = 0
+        self._running: list[AsyncSession] = []
+
+    def interrupt(self) -> bool:
+        """End the turns of all children; whether there was one."""
+        ended = [child.interrupt() for child in self._running]
+        return any(ended)
 
     async def spawn(
         self,
@@ -60,6 +66,7 @@ class Subagents:
         inline_config: Mapping[str, Any] | None = None,
     ) -> SubagentResult:
         """Let a child do a task. Its failure is a result; only a wrong call raises."""
+        _check_call(task, profile, inline_config)
         if self._depth >= DEEPEST:
             raise UsageError(
                 f"subagents may be {DEEPEST} deep, and this one is",
@@ -82,8 +89,12 @@ class Subagents:
             with parent.runtime.telemetry.span("subagent", **facts) as span:
                 try:
                     child = await self._opened(agent_id, settings)
-                    done = await _run(child, task, agent_id)
-                except JaatoError as failed:
+                    self._running.append(child)
+                    try:
+                        done = await _run(child, task, agent_id)
+                    finally:
+                        self._running.remove(child)
+                except Exception as failed:  # noqa: BLE001 -- a plug-in's or provider's fault too
                     done = replace(done, error=told(failed))
                 if done.error is not None:
                     span.set(error=done.error)
@@ -121,7 +132,7 @@ async def _run(child: AsyncSession, task: str, agent_id: str) -> SubagentResult:
     try:
         try:
             text, error = await child.asend_message(task), None
-        except JaatoError as failed:
+        except Exception as failed:  # noqa: BLE001 -- whatever ended it, there is a session to tell of
             text, error = "", told(failed)
     finally:
         await child.aclose()
@@ -135,16 +146,32 @@ async def _run(child: AsyncSession, task: str, agent_id: str) -> SubagentResult:
     )
 
 
+def _check_call(task: object, profile: object, inline_config: object) -> None:
+    if not isinstance(task, str) or not task.strip():
+        raise UsageError(
+            f"a task is a text, not {task!r:.80}", hint="say what to do, complete in itself"
+        )
+    if not isinstance(profile, str | None):
+        raise UsageError(f"a profile is named by a text, not {profile!r:.80}", hint="its name")
+    if not isinstance(inline_config, Mapping | None):
+        raise UsageError(
+            f"inline_config is not {inline_config!r:.80}", hint="an object, as in a profile's file"
+        )
+
+
 def child_session_id(parent_id: str, agent_id: str) -> str:
     """The name of a child's session: its parent's, and its own, whatever a profile is called."""
     own = agent_id.rpartition(".")[2]
     plain = "".join(char if char.isalnum() or char in "-_" else "_" for char in own)
     name = f"{parent_id}.{plain}"
-    if len(name) <= LONGEST_NAME:
+    data = name.encode()
+    if len(data) <= LONGEST_NAME:
         return name
-    # The end is kept, which tells brothers apart; the hash tells cousins apart.
-    mark = blake2b(name.encode(), digest_size=6).hexdigest()
-    return f"{name[: LONGEST_NAME - 40]}-{mark}-{name[-20:]}"
+    # The end is kept, which tells brothers apart; the hash tells cousins apart. A file's name is
+    # limited in bytes.
+    mark = blake2b(data, digest_size=6).hexdigest()
+    head = data[: LONGEST_NAME - 40].decode(errors="ignore")
+    return f"{head}-{mark}-{name[-20:]}"
 
 
 class SpawnTool:
@@ -153,39 +180,39 @@ class SpawnTool:
     discoverable = False
     timeout: float | None = 3600.0
 
-    schema = ToolSchema(
+    def __init__(self, subagents: Subagents, profiles: Mapping[str, str]) -> None:
+        self._subagents = subagents
+        self.schema = _spawn_schema(profiles)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolOutput:
+        """The child's answer, or what went wrong."""
+        done = await self._subagents.spawn(
+            arguments.get("task", ""), arguments.get("profile"), arguments.get("inline_config")
+        )
+        return ToolOutput(result=done.error or done.text, is_error=not done.success)
+
+
+def _spawn_schema(profiles: Mapping[str, str]) -> ToolSchema:
+    """What a model is told; it can name no profile that it does not know of."""
+    properties = {"task": {"type": "string", "description": "What to do, complete in itself."}}
+    if profiles:
+        told = "; ".join(f"{name}: {what}" if what else name for name, what in profiles.items())
+        properties["profile"] = {"type": "string", "description": f"Who does it. {told}"}
+    properties["inline_config"] = {
+        "type": "object",
+        "description": "Settings of a profile, for this one time; `gc` among them.",
+    }
+    return ToolSchema(
         name=SPAWN_TOOL,
         description="Let a subagent with a context of its own do a task, and get its answer. "
         "Give it everything it has to know: it does not see this conversation.",
         parameters={
             "type": "object",
-            "properties": {
-                "task": {"type": "string", "description": "What to do, complete in itself."},
-                "profile": {"type": "string", "description": "The name of a profile, if any."},
-                "inline_config": {
-                    "type": "object",
-                    "description": "Settings of a profile, for this one time; `gc` among them.",
-                },
-            },
+            "properties": properties,
             "required": ["task"],
             "additionalProperties": False,
         },
     )
-
-    def __init__(self, subagents: Subagents) -> None:
-        self._subagents = subagents
-
-    async def call(self, arguments: Mapping[str, Any]) -> ToolOutput:
-        """The child's answer, or what went wrong."""
-        task = arguments.get("task")
-        if not isinstance(task, str) or not task.strip():
-            return ToolOutput(result="argument 'task': a text is required", is_error=True)
-        profile, inline = arguments.get("profile"), arguments.get("inline_config")
-        if not isinstance(profile, str | None) or not isinstance(inline, Mapping | None):
-            wrong = "argument 'profile' is a name, 'inline_config' an object"
-            return ToolOutput(result=wrong, is_error=True)
-        done = await self._subagents.spawn(task, profile, inline)
-        return ToolOutput(result=done.error or done.text, is_error=not done.success)
 
 
 def inherited(
@@ -206,10 +233,19 @@ def inherited(
 def _like(plugin: GCPlugin) -> GCPlugin:
     """A plug-in with the same options but for pins, and no memory of another conversation."""
     if isinstance(plugin, DrivenPlugin):
-        twin = plugin.twin()
+        twin = _twin(plugin)
         twin._options.pop(_PINS, None)  # noqa: SLF001 -- a twin that nobody else has seen yet
         return twin
     try:
         return copy.deepcopy(plugin)
     except Exception:  # noqa: BLE001 -- somebody else's may hold anything; then it is shared
         return plugin
+
+
+def _twin(plugin: DrivenPlugin) -> DrivenPlugin:
+    try:
+        return plugin.twin()
+    except TypeError:  # its class is not made from nothing
+        twin = copy.copy(plugin)
+        twin.initialize(plugin._options)  # noqa: SLF001 -- which forgets the conversation
+        return twin
