@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,11 @@ from starlette.types import Receive, Scope, Send
 from jaato.wire.anthropic_rules import RuleBreach, ThinkingPrefix, check
 
 Json = dict[str, Any]
+
+
+def about(document: Any) -> int:
+    """About the tokens of JSON."""
+    return len(json.dumps(document)) // 4
 
 
 def text(said: str, **more: Any) -> Json:
@@ -79,7 +84,10 @@ class Refusal:
 
 
 class AnthropicServer:
-    """Answers requests in the order of its replies, if the API would take them at all."""
+    """Answers requests in the order of its replies, if the API would take them at all.
+
+    `script` answers what no reply is left for, by what the request says; `count` is the tokenizer.
+    """
 
     def __init__(
         self,
@@ -87,8 +95,12 @@ class AnthropicServer:
         *,
         window: int | None = None,
         models: Mapping[str, int | Refusal | None] | None = None,
+        script: Callable[[Json], Reply | Refusal] | None = None,
+        count: Callable[[Any], int] = about,
     ) -> None:
         self.replies = deque(replies)
+        self.script = script
+        self._count = count
         self.window = window
         self.models = dict(models or {})
         self.signatures = ThinkingPrefix()
@@ -109,20 +121,25 @@ class AnthropicServer:
         body = json.loads(raw.decode("utf-8"))
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
-        breach = check(body, self.window, _tokens_of, self.signatures)
+        breach = check(body, self.window, self._tokens_of, self.signatures)
         if breach is not None:
             self.breaches.append(breach)
             return JSONResponse({**breach.document(), "request_id": "req_1"}, breach.status)
-        reply = self.replies.popleft()
+        script = self.script
+        reply = self.replies.popleft() if self.replies or script is None else script(body)
         if isinstance(reply, Refusal):
             return reply.response()
         content = self.signatures.signed(body, reply.blocks)
-        events = list(_events(reply, content, body))
+        events = list(_events(reply, content, body, self._tokens_of(body)))
         return (
             _Broken(self._sent(reply, events))
             if reply.breaks_after is not None
             else (StreamingResponse(self._sent(reply, events), media_type="text/event-stream"))
         )
+
+    def _tokens_of(self, body: Mapping[str, Any]) -> int:
+        prompt = [body.get(name) for name in ("system", "tools", "messages")]
+        return self._count(prompt)
 
     async def _sent(self, reply: Reply, events: list[Json]) -> AsyncIterator[bytes]:
         try:
@@ -186,10 +203,10 @@ class _Broken(Response):
         # Returning now, with more announced, the server closes the connection.
 
 
-def _events(reply: Reply, content: list[Json], body: Json) -> Iterator[Json]:
+def _events(reply: Reply, content: list[Json], body: Json, tokens: int) -> Iterator[Json]:
     """The events of a streamed answer, as the API sends them."""
     output = sum(len(json.dumps(block)) for block in content) // 4
-    usage = {"input_tokens": _tokens_of(body), "output_tokens": output, **reply.usage}
+    usage = {"input_tokens": tokens, "output_tokens": output, **reply.usage}
     stop = reply.stop
     if stop is None:
         calls = any(block["type"] == "tool_use" for block in content)
@@ -246,9 +263,3 @@ def _cut(whole: str, piece: int) -> Iterator[str]:
 
 def _sse(event: Json) -> bytes:
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
-
-
-def _tokens_of(body: Mapping[str, Any]) -> int:
-    """About the tokens of a prompt."""
-    prompt = [body.get(name) for name in ("system", "tools", "messages")]
-    return len(json.dumps(prompt)) // 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,11 @@ from jaato.wire.google_rules import RuleBreach, check
 API_KEY = "a-test-key"
 TOKEN = "a-test-token"  # noqa: S105 -- for loopback
 LIMIT = 1_048_576
+
+
+def about(document: Any) -> int:
+    """About the tokens of JSON."""
+    return len(json.dumps(document)) // 4
 
 
 def text(said: str, **beside: Any) -> dict[str, Any]:
@@ -76,15 +81,23 @@ def answer(*chunks: Any, breaks: bool = False, waits: bool = False) -> Answer:
 
 
 class GoogleApp:
-    """The application, the requests that came, and the answers that are still to be given."""
+    """The application, the requests that came, and the answers that are still to be given.
+
+    `script` gives what no answer is left for, by what the request says; `count` is the tokenizer.
+    """
 
     def __init__(
         self,
         *answers: Answer | Fault,
         window: int | None = None,
         models: Mapping[str, Any] | None = None,
+        script: Callable[[dict[str, Any]], Answer | Fault] | None = None,
+        count: Callable[[Any], int] = about,
     ) -> None:
         self.answers = list(answers)
+        self.script = script
+        self._count = count
+        self.breaches: list[RuleBreach] = []
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[Mapping[str, str]] = []
         self.paths: list[str] = []
@@ -130,11 +143,13 @@ class GoogleApp:
         self.headers.append(request.headers)
         self.paths.append(request.url.path)
         breach = _unreadable(body) or check(
-            body, self._window, lambda _: len(raw) // 4, model=request.path_params["model"]
+            body, self._window, self._count, model=request.path_params["model"]
         )
         if breach is not None:
+            self.breaches.append(breach)
             return JSONResponse(breach.as_json(), breach.status)
-        given = self.answers.pop(0)
+        script = self.script
+        given = self.answers.pop(0) if self.answers or script is None else script(body)
         if isinstance(given, Fault):
             return _refused(given)
         return StreamingResponse(self._events(given), media_type="text/event-stream")

@@ -15,7 +15,8 @@ from starlette.types import ASGIApp
 @contextmanager
 def serving(app: ASGIApp) -> Iterator[str]:
     """Serve an app in a thread; the address of its root, without a slash at the end."""
-    with socket.socket() as listener:
+    # Named, since asyncio sends small pieces at once on sockets whose protocol it knows.
+    with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)

@@ -89,7 +89,10 @@ class Refusal:
 
 
 class OpenAIServer:
-    """Answers requests in the order of its replies, if the API would take them at all."""
+    """Answers requests in the order of its replies, if the API would take them at all.
+
+    `script` answers what no reply is left for, by what the request says; `count` is the tokenizer.
+    """
 
     def __init__(
         self,
@@ -97,9 +100,15 @@ class OpenAIServer:
         *,
         window: int | None = None,
         models: Mapping[str, Any] | None = None,
+        script: Callable[[Json], Reply | Refusal] | None = None,
+        count: Callable[[Iterable[str]], list[int]] | None = None,
     ) -> None:
         """`models`: by path below the root, what comes from there; anything else is not found."""
         self.replies = deque(replies)
+        self.script = script
+        self.counted = 0
+        """The tokens of all texts in the last request."""
+        self._count = count or tokens_of
         self.window = window
         self.models = dict(models or {})
         self.bodies: list[Json] = []
@@ -135,17 +144,24 @@ class OpenAIServer:
         self.headers.append(dict(request.headers))
         self.paths.append(request.url.path)
         assert request.headers["content-type"] == "application/json"
-        breach = _unreadable(body) or check(body, self.window, tokens_of)
+        self.counted = 0
+        breach = _unreadable(body) or check(body, self.window, self._counted)
         if breach is not None:
             self.breaches.append(breach)
             return JSONResponse(breach.document, breach.status)
-        reply = self.replies.popleft()
+        script = self.script
+        reply = self.replies.popleft() if self.replies or script is None else script(body)
         if isinstance(reply, Refusal):
             return reply.response()
         sent = self._sent(reply, events_of(reply, body))
         if reply.breaks_after is not None:
             return _Broken(sent)
         return StreamingResponse(sent, media_type="text/event-stream")
+
+    def _counted(self, texts: Iterable[str]) -> list[int]:
+        counts = self._count(texts)
+        self.counted += sum(counts)
+        return counts
 
     def _check_responses(self, body: Json, window: int | None, count: Any) -> RuleBreach | None:
         breach = check_responses(body, window, count)

@@ -271,6 +271,7 @@ def number(value: object) -> float | None:
 
 
 def _limit(usage: Mapping[str, Any], budget: InstructionBudget | None) -> int | None:
+    """The window in tokens as we count them, where the provider is known to count others."""
     limit = budget.context_limit if budget is not None else None
     said = number(limit or usage.get("context_limit"))
-    return int(said) if said else None
+    return int(said / (number(usage.get("tokens_per_count")) or 1.0)) if said else None

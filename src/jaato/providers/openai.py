@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from jaato.errors import MissingExtraError, UsageError
 from jaato.exchange import (
     AuthError,
+    ContextLimitError,
     NetworkError,
     ProviderError,
     RejectedError,
@@ -108,7 +109,8 @@ class OpenAIProvider:
 
     async def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
         """The answer as it comes; the last event is `Finished`. Raises `ProviderError` only."""
-        answer, body = self._answer(), payload(self._body(request))
+        answer, document = self._answer(), self._body(request)
+        body, is_silent = payload(document), True
         try:
             events = await self._client.post(
                 _PATHS[self._api],
@@ -122,6 +124,7 @@ class OpenAIProvider:
             )
             try:
                 async for event in events:
+                    is_silent = False
                     if isinstance(event, Mapping):
                         self._check(event)
                         for seen in answer.feed(event):
@@ -133,6 +136,8 @@ class OpenAIProvider:
             if not answer.complete:
                 raise typed_error(error, self.name) from error
         if not answer.complete:
+            if is_silent:
+                await self._ask_why(document)
             raise NetworkError("the answer broke off: it has no end", provider=self.name)
         try:
             finished = answer.finished()
@@ -175,6 +180,28 @@ class OpenAIProvider:
         if asked is None:
             return body
         return {**body, "stream_options": {**asked, "include_usage": True}}
+
+    async def _ask_why(self, document: Mapping[str, Any]) -> None:
+        """Raise `ContextLimitError` where that is why nothing came.
+
+        llama_cpp.server finds out too late that a prompt does not fit: it has begun to stream, and
+        hangs up without a word. Where nothing is streamed it says so.
+        """
+        if self._is_vendor or self._api != "chat":
+            return
+        least = {**document, "stream": False, "max_tokens": 1}
+        least.pop("stream_options", None)
+        try:
+            await self._client.post(
+                _PATHS[self._api],
+                content=payload(least),
+                cast_to=object,
+                options={"headers": self._headers},
+            )
+        except Exception as error:
+            typed = typed_error(error, self.name)
+            if isinstance(typed, ContextLimitError):
+                raise typed from error
 
     def _check(self, event: Mapping[str, Any]) -> None:
         told = error_in(event)

@@ -193,11 +193,15 @@ def _assistant(message: Message, ids: CallIds, position: int) -> dict[str, Any]:
 def _said(parts: Sequence[Part], note: Mapping[str, Any]) -> dict[str, Any]:
     """The content of an assistant message: what is neither thought nor called."""
     content = []
-    beside = False
+    empty: str | None = ""
     for part in parts:
         said = noted(part.extra, CHAT)
-        if part.function_call is not None or said.get("refusal") == "field":
-            beside = True
+        if part.function_call is not None:
+            # Null is right as well, but some servers refuse it: llama_cpp.server, and DeepSeek
+            # beside thoughts.
+            continue
+        if said.get("refusal") == "field":
+            empty = None
         elif part.text is not None and "refusal" in said:
             content.append({**said.get("more", NOTHING), "type": "refusal", "refusal": part.text})
         elif part.text is not None:
@@ -206,7 +210,7 @@ def _said(parts: Sequence[Part], note: Mapping[str, Any]) -> dict[str, Any]:
             held = opaque_in(CHAT, part.inline_data)
             text = {"type": "text", "text": placeholder(part.inline_data)}
             content.append(text if held is None else held)
-    return in_form(content, note, empty=None if beside else "")
+    return in_form(content, note, empty=empty)
 
 
 def _decode_said(document: object, at: str) -> Part:

@@ -100,7 +100,8 @@ class ChatAnswer:
         calls = delta.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             events += self._call(_mapping(call))
-        if isinstance(delta.get("function_call"), Mapping):
+        # llama_cpp.server writes each piece in the old form as well.
+        if not calls and isinstance(delta.get("function_call"), Mapping):
             events += self._call({"index": 0, "function": delta["function_call"]})
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
