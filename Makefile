@@ -9,7 +9,7 @@ LOCAL := $(VENV)/.local
 JOBS ?= auto
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 # All but `local`, which compiles for minutes: constraints/local.txt.
-EXTRAS := tiktoken testing tools openai anthropic google mcp otel
+EXTRAS := tiktoken testing tools openai anthropic google mcp otel valkey
 
 .PHONY: help demo test check docs bench soak local format lock clean
 
@@ -32,16 +32,22 @@ check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: check ## everything CI runs: the checks, the tests, the docs that run
-	$(BIN)/python -m pytest -n $(JOBS)
+test: check docs ## everything CI runs: the checks, the docs that run, the tests
+	$(BIN)/python -m pytest -n $(JOBS) tests
+
+# In one process: the blocks of a page build on each other.
+docs: $(READY) ## the README and the docs, run
+	$(BIN)/python -m pytest README.md docs
 
 bench: $(READY) ## the "must hold" figures, as ratios within one run
 	$(BIN)/python bench/collector.py
 	$(BIN)/python -m bench.engine
+	$(BIN)/python -m bench.stash
 
-soak: $(READY) ## 200 000 generated histories, 10 000 steps, 500 faults (takes a while)
+soak: $(READY) ## 200 000 histories, 10 000 steps, 500 faults, 2 000 kills (half an hour)
 	$(BIN)/python -m bench.chaos
 	$(BIN)/python -m bench.endurance
+	$(BIN)/python -m bench.stash_crash
 	$(BIN)/python bench/soak.py
 
 local: $(LOCAL) ## the local model and its server, for their tests (compiles for minutes, once)

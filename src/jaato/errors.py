@@ -11,7 +11,8 @@ class JaatoError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        fact = super().__str__()
+        # Not the text of another base: a KeyError would put it in quotes.
+        fact = Exception.__str__(self)
         return f"{fact} ({self.hint})" if self.hint else fact
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 from jaato.exchange import Request, StreamEvent, ToolOutput, ToolSchema
+from jaato.kept import ANYTHING, Compacted, Entry, Filter, Hit, Record, Verified
 
 
 @runtime_checkable
@@ -106,12 +107,50 @@ class Telemetry(Protocol):
 
 @runtime_checkable
 class Stash(Protocol):
-    """Where the full text of what was shortened is kept."""
+    """Keeps what left the window. Implementations live in `jaato.stash`.
 
-    def put(self, text: str, *, label: str = "") -> str:
-        """Keep a text; the handle brings it back."""
+    May be called from any thread. What it raises is a `StashError`, or a `UsageError`.
+    """
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used: not after `close`, nor after it gave up (a failed sync)."""
         ...
 
-    def get(self, handle: str) -> str | None:
-        """The text behind a handle; None where there is none."""
+    def put(self, records: Sequence[Record], handles: Sequence[str | None] = ()) -> list[str]:
+        """Keep records, all or none; they are durable on return. One handle for each.
+
+        `handles`: names that records had elsewhere. One that is free, or has this very record, is
+        kept; otherwise, and without one, the record gets a name made of its content.
+        """
+        ...
+
+    def get(self, handle: str) -> Record:
+        """The record, as it was put. Raises `UnknownHandleError`, `DamagedRecordError`."""
+        ...
+
+    def search(self, query: str, where: Filter = ANYTHING, limit: int = 10) -> list[Hit]:
+        """The records that speak of it, best first; of equals, the newer one."""
+        ...
+
+    def entries(
+        self, where: Filter = ANYTHING, limit: int | None = None, before: str | None = None
+    ) -> list[Entry]:
+        """Records, the last one put first. `before`: go on behind the entry of this handle."""
+        ...
+
+    def remove(self, handles: Iterable[str]) -> int:
+        """Forget records for good; how many there were. Their handles get no second meaning."""
+        ...
+
+    def compact(self) -> Compacted:
+        """Give back the room of what was removed."""
+        ...
+
+    def verify(self) -> Verified:
+        """Look at every record."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
         ...

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaato.tools.search import Entry, ranked, words
+from jaato.tools.search import Entry, ranked
+from jaato.words import words
 
 ENTRIES = [
     Entry("read_file", "Read the contents of a file on disk."),

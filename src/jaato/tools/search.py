@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-# Where an identifier in camel case has its seams: `HTTPServer`, `readFile`.
-_SEAM = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORD = re.compile(r"[^\W\d_]+|\d+")
+from jaato.words import words
+
 _SHORTEST_TYPO = 4
 _SHORTEST_STEM = 3
 _LONGEST_ENDING = 3
@@ -46,11 +44,6 @@ def ranked(query: str, entries: Sequence[Entry]) -> list[Entry]:
         key=lambda at: (entries[at].name != query.strip(), -scores[at], at),
     )
     return [entries[at] for at in order]
-
-
-def words(text: str) -> list[str]:
-    """The words of a text or an identifier, in small letters."""
-    return [word.lower() for word in _WORD.findall(_SEAM.sub(" ", text))]
 
 
 @dataclass(frozen=True, slots=True)

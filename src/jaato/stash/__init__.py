@@ -1,0 +1,1 @@
+"""Implementations of the `Stash` port: in memory, in files, on a Valkey server."""
