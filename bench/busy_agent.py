@@ -26,9 +26,10 @@ from jaato.session.settings import SessionSettings
 from jaato.tokens import as_text
 from jaato.tools.callables import tool
 from jaato.tools.intake import as_tools
+from jaato.wiring import open_stash
 
 _STEPS: Final = re.compile(r"work for (\d+) steps")
-_HANDLE: Final = re.compile(r'recall\("(r\d+)"\)')
+_HANDLE: Final = re.compile(r'recall\("(\w+)"\)')
 _CHILD_STEPS: Final = 4
 _TOO_LONG_SECONDS: Final = 0.01
 
@@ -199,7 +200,8 @@ def settings_for(agent: BusyAgent, provider: ScriptedProvider, **more: Any) -> S
 
 def runtime_for(provider: ScriptedProvider, folder: Path | None) -> JaatoRuntime:
     """A runtime that knows this provider alone."""
-    runtime = JaatoRuntime(_no_provider, folder=folder)
+    place = ":memory:" if folder is None else folder / "stash"
+    runtime = JaatoRuntime(_no_provider, folder=folder, open_stash=lambda: open_stash(place))
     runtime.adopt(provider)
     return runtime
 

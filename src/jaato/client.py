@@ -38,14 +38,21 @@ from jaato.session.subagents import SubagentResult
 from jaato.tools.catalogue import Catalogue
 from jaato.tools.intake import as_tools
 from jaato.tools.mcp import McpServerTools
-from jaato.wiring import PROFILES_FOLDER, SESSIONS_FOLDER, make_runtime
+from jaato.wiring import (
+    DEFAULT_STASH,
+    PROFILES_FOLDER,
+    SESSIONS_FOLDER,
+    StashPlace,
+    make_runtime,
+)
 
 
 class JaatoClient:
     """Connects to a model, and keeps its context inside the window.
 
     Blocks; `session` has the same to await. Sessions are logged below `sessions` (None: in memory
-    only), and can be resumed by their name.
+    only), and can be resumed by their name. What leaves a window is kept in the `stash`: a folder,
+    the address of a Valkey server, a stash, or None for none.
     """
 
     def __init__(
@@ -54,8 +61,11 @@ class JaatoClient:
         sessions: str | Path | None = SESSIONS_FOLDER,
         profiles: str | Path = PROFILES_FOLDER,
         telemetry: Telemetry | None = None,
+        stash: StashPlace = DEFAULT_STASH,
     ) -> None:
-        self.runtime = make_runtime(folder=sessions, profiles=profiles, telemetry=telemetry)
+        self.runtime = make_runtime(
+            folder=sessions, profiles=profiles, telemetry=telemetry, stash=stash
+        )
         self._settings = SessionSettings(provider="", model="")
         self._session: JaatoSession | None = None
         self._servers: list[McpServerTools] = []

@@ -14,7 +14,7 @@ from jaato.errors import JaatoError, UsageError
 from jaato.gc.config import GCConfig
 from jaato.gc.protocol import GCPlugin
 from jaato.gc.registry import load_gc_plugin
-from jaato.ports import Provider, Telemetry
+from jaato.ports import Provider, Stash, Telemetry
 from jaato.session.runtime import ChildSettings, JaatoRuntime
 from jaato.settings import (
     DEFAULT_PATH,
@@ -31,6 +31,19 @@ log = logging.getLogger(__name__)
 
 PROFILES_FOLDER: Final = ".jaato/profiles"
 SESSIONS_FOLDER: Final = ".jaato/sessions"
+STASH_FOLDER: Final = ".jaato/stash"
+IN_MEMORY: Final = ":memory:"
+STASH_SCHEMES: Final = frozenset({"valkey", "valkeys", "redis", "rediss", "unix"})
+StashPlace = str | Path | Stash | None
+
+
+class _Default(str):
+    """Where something is unless anybody says so: who says the same, says so."""
+
+    __slots__ = ()
+
+
+DEFAULT_STASH: Final = _Default(STASH_FOLDER)
 
 PROVIDERS: Final[Mapping[str, tuple[str, str]]] = {
     "openai": ("jaato.providers.openai", "OpenAIProvider"),
@@ -91,15 +104,40 @@ def make_runtime(
     folder: str | Path | None = SESSIONS_FOLDER,
     profiles: str | Path = PROFILES_FOLDER,
     telemetry: Telemetry | None = None,
+    stash: StashPlace = DEFAULT_STASH,
 ) -> JaatoRuntime:
-    """What agents share. Sessions are logged below `folder`; None keeps them in memory."""
+    """What agents share. Sessions are logged below `folder`; None keeps them in memory.
+
+    `stash`: where what leaves a window is kept: a folder, the address of a Valkey server, a stash
+    that is open already (its maker closes it), or None for none. By default it is in a folder, and
+    that of sessions in memory is in memory.
+    """
+    place = IN_MEMORY if stash is DEFAULT_STASH and folder is None else stash
     return JaatoRuntime(
         make_provider,
         folder=None if folder is None else Path(folder),
         telemetry=from_environment() if telemetry is None else telemetry,
         resolve_child=partial(resolve_child, profiles),
         list_profiles=partial(_described, profiles),
+        open_stash=partial(open_stash, place) if isinstance(place, str | Path) else None,
+        stash=None if isinstance(place, str | Path) else place,
     )
+
+
+def open_stash(place: str | Path) -> Stash:
+    """A stash by where it is: a folder, or `valkey://…` and `redis://…`. Raises `StashError`."""
+    text = str(place)
+    if text == IN_MEMORY:
+        return import_module("jaato.stash.memory").MemoryStash()  # type: ignore[no-any-return]
+    scheme, is_address, _ = text.partition("://")
+    if is_address and scheme in STASH_SCHEMES:
+        return import_module("jaato.stash.valkey").ValkeyStash(text)  # type: ignore[no-any-return]
+    if is_address or not text.strip():
+        raise UsageError(
+            f"{text!r:.80} is no place for a stash",
+            hint=f"a folder, or an address that begins with {', '.join(sorted(STASH_SCHEMES))}",
+        )
+    return import_module("jaato.stash.files").FileStash(text)  # type: ignore[no-any-return]
 
 
 def _described(folder: str | Path) -> dict[str, str]:

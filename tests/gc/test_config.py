@@ -48,6 +48,8 @@ def test_the_fields_and_defaults_are_the_specified_ones() -> None:
         # ours
         "preserve_recent_steps": 8,
         "min_free_percent": 0.0,
+        "stash": "required",
+        "stub_content": "lines",
     }
     assert [one.name for one in dataclasses.fields(GCConfig)] == list(
         dataclasses.asdict(GCConfig())

@@ -234,6 +234,8 @@ def test_every_documented_key_of_a_file_is_read(tmp_path: Path, key: str, nested
         "pinned_turn_indices": [2],
         "plugin_config": {"notify_on_gc": False},
         "threshold_percent": 77.0,
+        "stash": "off",
+        "stub_content": "plain",
     }.get(key, 7)
     document = {"type": "budget", key: wanted}
     if nested:

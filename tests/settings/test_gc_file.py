@@ -145,6 +145,8 @@ SAMPLES: dict[str, Any] = {
     "pinned_turn_indices": [0, 4],
     "preserve_recent_steps": 3,
     "min_free_percent": 5,
+    "stash": "best_effort",
+    "stub_content": "plain",
     "notify_on_gc": False,
     "notification_template": "{removed} gone",
     "summarizer": "extractive",

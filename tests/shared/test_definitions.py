@@ -132,7 +132,9 @@ FIELDS: dict[type, dict[str, Any]] = {
     },
 }
 # What follows the printed fields is ours, and may be left out.
-EXTENDED = {GCConfig: ("preserve_recent_steps", "min_free_percent")}
+EXTENDED = {
+    GCConfig: ("preserve_recent_steps", "min_free_percent", "stash", "stub_content"),
+}
 
 MEMBERS: dict[type[Enum], str] = {
     InstructionSource: "SYSTEM PLUGIN ENRICHMENT CONVERSATION THINKING",

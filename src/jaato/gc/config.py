@@ -77,6 +77,8 @@ class GCConfig:
     plugin_config: dict[str, Any] = field(default_factory=dict)
     preserve_recent_steps: int = 8
     min_free_percent: float = 0.0
+    stash: str = "required"
+    stub_content: str = "lines"
 
     def __post_init__(self) -> None:
         self._accepted: tuple[float, float] | None = None

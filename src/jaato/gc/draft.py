@@ -149,7 +149,7 @@ class Draft:
         tokens = output.tokens
         if tokens < SMALLEST_STUB_GAIN or output.at in self._stubs:
             return False
-        short = stubbed(message, tokens)
+        short = stubbed(message, tokens, situation.write_stub)
         if short is None:
             return False
         gain = tokens - self._stub_tokens(short)

@@ -15,6 +15,7 @@ from jaato.budget import InstructionBudget
 from jaato.errors import JaatoError
 from jaato.gc.config import GCConfig
 from jaato.gc.draft import SummaryRejectedError
+from jaato.gc.marks import WriteStub
 from jaato.gc.options import ConfigError, check_options
 from jaato.gc.plan import Digest, Plan, Planning, Summarize
 from jaato.gc.result import GCResult, GCTriggerReason
@@ -45,6 +46,7 @@ class DrivenPlugin(ABC):
         self._counter: TokenCounter | None = None
         self._model: Summarizer | None = None
         self._numbers: dict[str, int] = {}
+        self._write_stub: WriteStub | None = None
 
     @abstractmethod
     def plan(self, situation: Situation) -> Plan | Planning:
@@ -180,6 +182,10 @@ class DrivenPlugin(ABC):
         """Let a session's own model write summaries where no other summarizer was configured."""
         self._model = summarizer
 
+    def write_stubs(self, write: WriteStub | None) -> None:
+        """Let whoever keeps what leaves write the lines that stubs leave behind."""
+        self._write_stub = write
+
     def _effective(self, config: GCConfig) -> GCConfig:
         """The configuration with the plug-in's own options over it."""
         if config.plugin_config:
@@ -223,6 +229,7 @@ class DrivenPlugin(ABC):
             budget=budget,
             counter=self.counter,
             numbers=self._numbers,
+            write_stub=self._write_stub,
         )
 
     def _remember(self, numbers: dict[str, int]) -> None:

@@ -317,6 +317,18 @@ def _quotable(text: str) -> Iterator[str]:
                 yield window.strip()
 
 
+def paths_in(args: Mapping[str, Any]) -> list[str]:
+    """The files that a call names: arguments that are called a path, or look like one."""
+    return [
+        value
+        for key, value in args.items()
+        if isinstance(value, str)
+        and 0 < len(value) <= LONGEST_LINE
+        and "\n" not in value
+        and (_PATH_KEY.search(str(key)) or _PATH.fullmatch(value))
+    ]
+
+
 def failure_line(text: str) -> str:
     """The last line at either end of a result that says what went wrong.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from jaato.gc.wording import SUMMARY_CLOSES, SUMMARY_OPENS
@@ -19,13 +20,20 @@ def create_gc_notification_message(text: str) -> Message:
     return Message(Role.USER, (Part(text=f"[System: {text}]"),), kind=Kind.NOTICE)
 
 
-def stubbed(message: Message, tokens: int) -> Message | None:
+WriteStub = Callable[[Message, int, int], tuple[str, object]]
+"""Given a message, the position of a result in it and its tokens: what stands in its place, and
+what is noted beside it under `STUB_MARK`."""
+
+
+def stubbed(message: Message, tokens: int, write: WriteStub | None = None) -> Message | None:
     """The message with a line in place of each tool result; None if it has none left to shorten.
 
     The line names the tool and a rounded size: few distinct lines mean few counts, and nothing
-    more is promised, since without a stash nothing can be called back.
+    more is promised, since without a stash nothing can be called back. Who has one writes another.
     """
     old = message.parts
+    if write is not None:
+        return _written(message, tokens, write)
     if len(old) == 1:  # Nearly always, and a collection may make thousands.
         short = _stub(old[0], _rounded(tokens))
         return None if short is old[0] else message.with_contents((short,))
@@ -37,6 +45,22 @@ def stubbed(message: Message, tokens: int) -> Message | None:
     if all(new is before for new, before in zip(parts, old, strict=True)):
         return None
     return message.with_contents(parts)
+
+
+def _written(message: Message, tokens: int, write: WriteStub) -> Message | None:
+    parts = list(message.parts)
+    places = [
+        at
+        for at, part in enumerate(parts)
+        if part.function_response is not None and STUB_MARK not in part.extra
+    ]
+    for at in places:
+        result = parts[at].function_response
+        assert result is not None
+        text, mark = write(message, at, tokens // len(places))
+        short = ToolResult(result.call_id, result.name, text, result.is_error)
+        parts[at] = Part(function_response=short, extra={**parts[at].extra, STUB_MARK: mark})
+    return message.with_contents(tuple(parts)) if places else None
 
 
 def _stub(part: Part, tokens: int) -> Part:

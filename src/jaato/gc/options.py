@@ -39,6 +39,8 @@ __all__ = (
 STRATEGIES: Final = ("gc_truncate", "gc_summarize", "gc_hybrid", "gc_budget")
 DEFAULT_MIDDLE_TURNS: Final = 10
 SUMMARIZERS: Final = ("extractive", "model")
+STASHING: Final = ("required", "best_effort", "off")
+STUB_CONTENTS: Final = ("plain", "head_tail", "lines")
 PLACEHOLDERS: Final = (
     "removed",
     "kept",
@@ -61,6 +63,7 @@ class Kind(StrEnum):
     TEMPLATE = "template"
     TEXT = "text"
     SUMMARIZER = "summarizer"
+    CHOICE = "one of"
 
 
 class Place(StrEnum):
@@ -84,6 +87,7 @@ class Option:
     env: str | None = None
     file_default: object = None
     null: str = "the default"
+    choices: tuple[str, ...] = ()
 
 
 _CONFIG = (
@@ -170,6 +174,22 @@ _CONFIG = (
         default=0.0,
         doc="A collection that would free less than this share of the window is left out.",
     ),
+    Option(
+        key="stash",
+        place=Place.CONFIG,
+        kind=Kind.CHOICE,
+        default="required",
+        choices=STASHING,
+        doc="`required`: a session takes away only what it could keep. `best_effort`, `off`.",
+    ),
+    Option(
+        key="stub_content",
+        place=Place.CONFIG,
+        kind=Kind.CHOICE,
+        default="lines",
+        choices=STUB_CONTENTS,
+        doc="What a session's stubs show: `plain`, `head_tail`, or `lines`, those with rare names.",
+    ),
 )
 _PLUGIN = (
     Option(
@@ -253,7 +273,10 @@ def check_value(option: Option, value: object, *, where: str, key: str = "") -> 
     key = key or option.key
     if option.kind is Kind.TEMPLATE:
         return check_template(value, where=where, key=key)
-    mismatch = _CHECKS[option.kind](value)
+    if option.kind is Kind.CHOICE:
+        mismatch = _choice(value, option.choices)
+    else:
+        mismatch = _CHECKS[option.kind](value)
     if mismatch is None:
         return None
     expected, hint = mismatch
@@ -386,6 +409,13 @@ def _summarizer(value: object) -> Mismatch:
     if callable(value) or (isinstance(value, str) and value in SUMMARIZERS):
         return None
     return "a summarizer", nearest(value if isinstance(value, str) else "", SUMMARIZERS)
+
+
+def _choice(value: object, choices: tuple[str, ...]) -> Mismatch:
+    if isinstance(value, str) and value in choices:
+        return None
+    expected = f"one of {', '.join(choices)}"
+    return expected, nearest(value if isinstance(value, str) else "", choices)
 
 
 def _unquoted(value: object) -> str | None:

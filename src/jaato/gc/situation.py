@@ -10,6 +10,7 @@ from jaato.budget import GCPolicy, InstructionBudget
 from jaato.budget.conversation import locate
 from jaato.gc.config import GCConfig
 from jaato.gc.ledger import CONVERSATION, Ledger
+from jaato.gc.marks import WriteStub
 from jaato.gc.result import GCTriggerReason
 from jaato.history import Message, Outline, Role, Span, Violation, is_legal, repaired, shapes_of
 from jaato.history.message import MARKED
@@ -36,6 +37,7 @@ class Situation:
         budget: InstructionBudget | None,
         counter: TokenCounter,
         numbers: Mapping[str, int],
+        write_stub: WriteStub | None = None,
     ) -> None:
         shapes = shapes_of(history)
         self.repairs: tuple[Violation, ...] = ()
@@ -55,6 +57,7 @@ class Situation:
         self.total = self._total(history, usage)
         self.percent = self._percent(usage)
         self._remembered = numbers
+        self.write_stub = write_stub
         self.preserve_recent = config.preserve_recent_turns
         self.turns = self.spans.turns()
         self.turn_count = len(self.turns)

@@ -10,6 +10,7 @@ from jaato.history.coherence import (
 )
 from jaato.history.edits import Drop, Edit, Fold, Notify, Stub, applied, edit_point
 from jaato.history.message import (
+    RECALLED_MARK,
     STUB_MARK,
     FunctionCall,
     Kind,
@@ -22,6 +23,7 @@ from jaato.history.message import (
 from jaato.history.turns import Outline, Span, shapes_of, span_starts, steps
 
 __all__ = [
+    "RECALLED_MARK",
     "STUB_MARK",
     "Breach",
     "Drop",

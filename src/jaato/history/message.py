@@ -35,6 +35,8 @@ class _Nothing(Mapping[str, Any]):
 NOTHING: Mapping[str, Any] = _Nothing()
 STUB_MARK = "jaato.stub"
 """Key in `Part.extra` of what a stub left behind: such a part is never stubbed again."""
+RECALLED_MARK = "jaato.recalled"
+"""Key in `Part.extra` of a result that was called back: the first to go again."""
 
 _ROLE_ALIASES = {"assistant": "model", "function": "tool", "human": "user", "ai": "model"}
 

@@ -6,11 +6,13 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from jaato.events import ToolEnded, ToolStarted
+from jaato.events import Noticed, ToolEnded, ToolStarted
 from jaato.exchange import ToolOutput
-from jaato.history import FunctionCall, Message, Part, Role, ToolResult
+from jaato.history import RECALLED_MARK, FunctionCall, Message, Part, Role, ToolResult
+from jaato.kept import StashError
 from jaato.ports import Telemetry
-from jaato.session.emitter import Emitter
+from jaato.session.emitter import Emitter, told
+from jaato.session.recall import RECALL
 from jaato.session.room import Room
 from jaato.session.settings import LoopSettings
 from jaato.session.shorten import result_parts, result_text
@@ -60,19 +62,25 @@ class Calls:
         parts = []
         for at, call in enumerate(calls):
             output = outputs.get(at, interrupted)
-            parts.append(
-                Part(
-                    function_response=ToolResult(
-                        call.id, call.name, output.result, output.is_error, output.attachments
-                    )
-                )
+            result = ToolResult(
+                call.id, call.name, output.result, output.is_error, output.attachments
             )
+            extra = {}
+            if call.name == RECALL and not output.is_error:
+                # It is kept already, and the first to go again.
+                extra[RECALLED_MARK] = (call.args.get("handle") or "").strip() or True
+            parts.append(Part(function_response=result, extra=extra))
         message = Message(Role.TOOL, parts)
         largest = self.settings.largest_result(self.state.window.limit)
         for at in result_parts(message):
             text = result_text(message.parts[at])
             if self.state.counter.count_texts([text])[0] > largest:
-                message = room.shortened(message, at, largest)
+                try:
+                    message = room.shortened(message, at, largest)
+                except StashError as error:
+                    # Whole it may still fit; where it does not, the gate says what is wrong.
+                    why = f"a large result is not shortened: {told(error)}"
+                    self.emitter.emit(Noticed(agent_id=self.emitter.agent_id, text=why))
         return message
 
     async def _call(self, call: FunctionCall) -> ToolOutput:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
@@ -12,8 +13,10 @@ from jaato.gc.config import GCConfig
 from jaato.gc.protocol import GCPlugin
 from jaato.gc.result import GCResult, GCTriggerReason
 from jaato.history import Message, Part
-from jaato.ports import Telemetry
+from jaato.kept import StashError
+from jaato.ports import Stash, Telemetry
 from jaato.session.emitter import Emitter, told
+from jaato.session.keeping import Keeper
 from jaato.session.plugin_call import RefusedError, asked, breaches, effective_config, reason_in
 from jaato.session.state import State
 from jaato.tokens import message_tokens
@@ -22,6 +25,10 @@ WORTH_PERCENT: Final = 2.0
 """A collection that frees less is not tried again before the window grew by as much."""
 _CONVERSATION: Final = InstructionSource.CONVERSATION
 _ASKED_FOR: Final = frozenset({GCTriggerReason.MANUAL, GCTriggerReason.CONTEXT_LIMIT})
+
+
+def _no_stash() -> None:
+    """What leaves is in the session's log alone."""
 
 
 class Collector:
@@ -35,12 +42,14 @@ class Collector:
         *,
         plugin: GCPlugin | None = None,
         config: GCConfig | None = None,
+        stash: Callable[[], Stash | None] = _no_stash,
     ) -> None:
         self.state = state
         self.emitter = emitter
         self.telemetry = telemetry
         self.plugin = plugin
         self.config = config or GCConfig()
+        self.keeper = Keeper(state, emitter, stash, lambda: self.rules)
         self.binds_thoughts = False
         """Whether the provider refuses thoughts behind an edit."""
         self._fruitless_at: int | None = None
@@ -114,8 +123,13 @@ class Collector:
                 bool(result.removal_list) or len(after) != len(before) or after != before
             )
             if changed:
+                after, result = await self._kept(self.plugin, reason, before, after, result)
+                changed = result.success
+            if changed:
                 front = any(item.source is not _CONVERSATION for item in result.removal_list)
-                after = list(self._without_thoughts(before, after, front=front))
+                thinking, after = after, list(self._without_thoughts(before, after, front=front))
+                freed = self._counted(thinking) - self._counted(after)
+                result = replace(result, tokens_after=result.tokens_after - freed)
             # One that failed or found nothing is a part of the session's history too.
             self.state.replace(after, result)
             span.set(
@@ -157,8 +171,7 @@ class Collector:
             return
         before = state.window.counted
         after = [thoughtless(message) for message in state.history]
-        freed = sum(message_tokens(state.counter, one) for one in state.history)
-        freed -= sum(message_tokens(state.counter, one) for one in after)
+        freed = self._counted(state.history) - self._counted(after)
         state.replace(
             after,
             GCResult(
@@ -171,6 +184,9 @@ class Collector:
                 details={"because": "what they were bound to has changed", "edit_point": 0},
             ),
         )
+
+    def _counted(self, messages: Sequence[Message]) -> int:
+        return sum(message_tokens(self.state.counter, message) for message in messages)
 
     async def _asked(
         self, plugin: GCPlugin, reason: GCTriggerReason
@@ -185,7 +201,7 @@ class Collector:
             if not result.success:
                 return state.history, result
             if state.history is not before or len(before) != length:
-                raise RefusedError("the history has changed since")  # noqa: TRY301 -- told like the rest
+                raise RefusedError(_CHANGED)  # noqa: TRY301 -- told like the rest
             wrong = breaches(
                 before,
                 after,
@@ -198,6 +214,24 @@ class Collector:
         except Exception as error:  # noqa: BLE001 -- whatever a plug-in raises is a failed collection
             why = str(error) if isinstance(error, RefusedError) else told(error)
             return state.history, self._failed(plugin, reason, why)
+        return after, result
+
+    async def _kept(
+        self,
+        plugin: GCPlugin,
+        reason: GCTriggerReason,
+        before: list[Message],
+        after: list[Message],
+        result: GCResult,
+    ) -> tuple[list[Message], GCResult]:
+        """What a collection takes away is in the stash first, or nothing is taken away."""
+        length = len(before)
+        try:
+            after, result = await self.keeper.collected(before, after, result)
+            if self.state.history is not before or len(before) != length:
+                return self.state.history, self._failed(plugin, reason, _CHANGED)
+        except StashError as error:
+            return before, self._failed(plugin, reason, told(error))
         return after, result
 
     def _failed(self, plugin: GCPlugin, reason: GCTriggerReason, why: str) -> GCResult:
@@ -245,6 +279,7 @@ class Collector:
             self._fruitless_at = None
 
 
+_CHANGED: Final = "the history has changed since"
 _COSTS: Final = ("edit_point", "tokens_invalidated", "thoughts_invalidated")
 
 

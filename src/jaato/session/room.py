@@ -36,6 +36,7 @@ LEAST_FREED_PERCENT: Final = 10.0
 does not explain, so much of the request has to go."""
 STEPS_KEPT: Final = (8, 4, 2, 1)
 """The last steps that each rung of stubbing leaves alone."""
+SMALLEST_GAIN: Final = SMALLEST_KEPT // 2
 SHOWN_FILLERS: Final = 5
 
 _KEPT: Final = frozenset({GCPolicy.LOCKED, GCPolicy.PRESERVABLE})
@@ -61,6 +62,7 @@ class Room:
         self, state: State, collector: Collector, reserve: Callable[[], int | None]
     ) -> None:
         self.state = state
+        self.keeper = collector.keeper
         self.collector = collector
         self.reserve = reserve
         """The room that is wanted for an answer."""
@@ -176,11 +178,13 @@ class Room:
             if freed >= need:
                 break
             message = history[at]
-            if not has_some(message) or not self._may_shrink(at):
+            tokens = self._tokens(message)
+            # What is made smaller is kept first, so what cannot gain enough is not even tried.
+            if tokens < SMALLEST_GAIN or not has_some(message) or not self._may_shrink(at):
                 continue
             short = shrink(message)
-            gain = self._tokens(message) - self._tokens(short)
-            if gain >= SMALLEST_KEPT // 2:
+            gain = tokens - self._tokens(short)
+            if gain >= SMALLEST_GAIN:
                 gone[at] = short
                 freed += gain
         self._take(gone, "stubbed")
@@ -188,7 +192,7 @@ class Room:
     def _with_short_arguments(self, message: Message) -> Message:
         def line(tool: str, text: str) -> str:
             tokens = self.state.counter.count_texts([text])[0]
-            return argument_text(tokens, self.state.put(text, label=tool))
+            return argument_text(tokens, self.keeper.argument(message, tool, text))
 
         return with_short_arguments(message, line)
 
@@ -198,7 +202,7 @@ class Room:
             old = parts[at].function_response
             assert old is not None
             text = result_text(parts[at])
-            handle = parts[at].extra.get(SHORTENED_MARK) or self.state.put(text, label=old.name)
+            handle = self.keeper.result(message, at)
             tokens = self.state.counter.count_texts([text])[0]
             line = stub_text(old.name, tokens, handle, is_error=old.is_error)
             parts[at] = with_result(parts[at], line, STUB_MARK, handle)
@@ -215,36 +219,43 @@ class Room:
             found = others
         cap = lowest_cap([one.tokens for one in found], need, SMALLEST_KEPT)
         gone: dict[int, Message] = {}
+        events: list[ResultShortened] = []
         for one in found:
             if one.tokens > cap:
                 message = gone.get(one.at, history[one.at])
-                gone[one.at] = self.shortened(message, one.part, cap)
+                gone[one.at], event = self._cut(message, one.part, cap)
+                events.append(event)
+        # Nothing is told before all of it is kept.
+        for event in events:
+            self.collector.emitter.emit(event)
         self._take(gone, "shortened")
 
     def shortened(self, message: Message, at: int, limit: int) -> Message:
         """The message with one result cut to so many tokens; the whole is stashed."""
+        short, event = self._cut(message, at, limit)
+        self.collector.emitter.emit(event)
+        return short
+
+    def _cut(self, message: Message, at: int, limit: int) -> tuple[Message, ResultShortened]:
         part = message.parts[at]
         old = part.function_response
         assert old is not None
         text = result_text(part)
         counter = self.state.counter
-        handle = part.extra.get(SHORTENED_MARK) or self.state.put(text, label=old.name)
+        handle = self.keeper.result(message, at)
         short = shortened_text(text, counter=counter, limit=limit, handle=handle)
         counts = counter.count_texts([text, short])
-        emitter = self.collector.emitter
-        emitter.emit(
-            ResultShortened(
-                agent_id=emitter.agent_id,
-                call_id=old.call_id,
-                name=old.name,
-                tokens_before=counts[0],
-                tokens_after=counts[1],
-                handle=handle,
-            )
+        event = ResultShortened(
+            agent_id=self.collector.emitter.agent_id,
+            call_id=old.call_id,
+            name=old.name,
+            tokens_before=counts[0],
+            tokens_after=counts[1],
+            handle=handle,
         )
         parts = list(message.parts)
         parts[at] = with_result(part, short, SHORTENED_MARK, handle)
-        return message.with_parts(parts)
+        return message.with_parts(parts), event
 
     def _results(self) -> Iterator[_Result]:
         texts: list[str] = []

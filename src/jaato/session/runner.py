@@ -12,6 +12,7 @@ from jaato.errors import UsageError
 from jaato.events import Noticed, TurnEnded, TurnStarted
 from jaato.exchange import ContextLimitError, ProviderError, ToolOutput, ToolSchema
 from jaato.history import FunctionCall, Media, Message, Part, Role
+from jaato.kept import StashError
 from jaato.ports import Telemetry
 from jaato.session.calls import Calls
 from jaato.session.collector import Collector
@@ -174,7 +175,7 @@ class Runner:
         self.model.refusals = times
         try:
             await self.room.before_call(refused, times)
-        except (WindowFullError, ContextLimitError) as error:
+        except (WindowFullError, ContextLimitError, StashError) as error:
             turn.stopped(error)
         else:
             self.follow_tools()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from jaato.errors import UsageError
 from jaato.gc.config import GCConfig
 from jaato.gc.protocol import GCPlugin
-from jaato.ports import Provider, Telemetry, TokenCounter
+from jaato.ports import Provider, Stash, Telemetry, TokenCounter
 from jaato.session.journal import session_names
 from jaato.telemetry.off import OFF
 from jaato.tokens import default_counter
@@ -48,6 +49,8 @@ class JaatoRuntime:
         telemetry: Telemetry = OFF,
         resolve_child: ChildResolver | None = None,
         list_profiles: Callable[[], Mapping[str, str]] = dict,
+        open_stash: Callable[[], Stash] | None = None,
+        stash: Stash | None = None,
         counter_for: Callable[[str | None], TokenCounter] = default_counter,
     ) -> None:
         self.folder = folder
@@ -55,6 +58,10 @@ class JaatoRuntime:
         self.counter_for = counter_for
         self._make_provider = make_provider
         self._resolve_child = resolve_child
+        self._open_stash = open_stash
+        self._stash = stash
+        self._owns_stash = stash is None
+        self._lock = threading.Lock()
         self.profiles = list_profiles
         """The profiles that a subagent may have, and what each is for."""
         self._providers: dict[tuple[str, tuple[tuple[str, str], ...]], Provider] = {}
@@ -82,12 +89,32 @@ class JaatoRuntime:
             raise UsageError("this runtime has no profiles", hint="use jaato.wiring.make_runtime")
         return ChildSettings()
 
+    @property
+    def stash(self) -> Stash | None:
+        """Where what leaves a window is kept; opened when it is first asked for.
+
+        One that gave up after a failed sync is opened anew, which looks at what is on the disk.
+        """
+        with self._lock:
+            is_usable = self._stash is not None and self._stash.is_open
+            if not is_usable and self._open_stash is not None:
+                self._stash = self._open_stash()
+            return self._stash
+
+    @property
+    def has_stash(self) -> bool:
+        """Whether there is one, open or not."""
+        return self._stash is not None or self._open_stash is not None
+
     def list_sessions(self) -> list[str]:
         """The sessions that can be resumed, newest first."""
         return [] if self.folder is None else list(session_names(self.folder))
 
     async def aclose(self) -> None:
-        """Let go of every provider that was made here; an adopted one is its maker's to close."""
+        """Let go of the providers and the stash that were made here; others are their maker's."""
         for provider in self._providers.values():
             await provider.aclose()
         self._providers.clear()
+        if self._stash is not None and self._owns_stash:
+            self._stash.close()
+            self._stash = None

@@ -17,6 +17,7 @@ from jaato.gc.plan import Plan
 from jaato.gc.protocol import GCPlugin
 from jaato.gc.result import GCResult, GCTriggerReason
 from jaato.history import Media, Message
+from jaato.kept import Filter, Hit
 from jaato.ports import Provider, Tool
 from jaato.session.calls import Calls
 from jaato.session.collector import Collector
@@ -72,7 +73,12 @@ class AsyncSession:
         self.subagents = Subagents(self, depth=depth)
         telemetry = runtime.telemetry
         self.collector = Collector(
-            state, self.emitter, telemetry, plugin=settings.plugin, config=settings.gc_config
+            state,
+            self.emitter,
+            telemetry,
+            plugin=settings.plugin,
+            config=settings.gc_config,
+            stash=lambda: runtime.stash,
         )
         self._model = ModelCall(state, self.emitter, telemetry, provider, settings.model_settings)
         self._room = Room(state, self.collector, self._model.reserve)
@@ -250,7 +256,26 @@ class AsyncSession:
 
     def recall(self, handle: str) -> str | None:
         """The full text behind a handle that a stub or a shortened result names."""
-        return self.state.get(handle)
+        return self.collector.keeper.get(handle)
+
+    def search_stash(
+        self,
+        query: str = "",
+        *,
+        turn: int | None = None,
+        file: str | None = None,
+        tool: str | None = None,
+        limit: int = 10,
+    ) -> list[Hit]:
+        """What has left this session's window: by words, turn, file or tool; best or last first."""
+        stash = self.collector.keeper.stash
+        if stash is None:
+            return []
+        where = Filter(session=self.session_id, turn=turn, file=file, tool=tool)
+        if query.strip():
+            return stash.search(query, where, limit)
+        entries = stash.entries(where, limit)
+        return [Hit(entry=entry, score=0.0, excerpt=entry.about.label) for entry in entries]
 
     def on(self, listener: Listener, *kinds: type[Event]) -> Callable[[], None]:
         """Tell a listener of events; what is returned ends it."""
@@ -383,6 +408,7 @@ class AsyncSession:
         if isinstance(plugin, DrivenPlugin):
             plugin.counter = self.state.counter
             plugin.offer_model(self._summarized)
+            plugin.write_stubs(self.collector.keeper.write_stub)
 
     async def _summarized(self, prompt: str) -> str:
         """What the session's own model answers: how summaries are made."""
@@ -395,7 +421,15 @@ class AsyncSession:
     def _install(self, tools: Iterable[Tool]) -> None:
         own = list(tools)
         if own:
-            own.append(RecallTool(self.state, self.state.counter, self._largest_result))
+            own.append(
+                RecallTool(
+                    self.collector.keeper,
+                    self.state.counter,
+                    self._largest_result,
+                    session_id=self.session_id,
+                    can_search=self.runtime.has_stash,
+                )
+            )
             if self.settings.subagents:
                 own.append(SpawnTool(self.subagents, self.runtime.profiles()))
         self.catalogue.renew(self._installed, own)

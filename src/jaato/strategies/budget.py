@@ -17,6 +17,7 @@ from jaato.gc.plan import Plan
 from jaato.gc.result import GCRemovalItem
 from jaato.gc.situation import KEPT, ONLY_LOCKED, Situation
 from jaato.gc.truncation import NOTHING_NEEDED, truncated
+from jaato.history import RECALLED_MARK
 
 EPHEMERAL = frozenset({GCPolicy.EPHEMERAL})
 FREE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})
@@ -58,6 +59,7 @@ class BudgetGCPlugin(DrivenPlugin):
         others = [entry for entry in loose if entry.turn is None]
         # Generators: a phase looks for its candidates only when it is reached.
         _take(draft.has_freed_enough, _enrichment(draft, budget))
+        _take(draft.has_freed_enough, _recalled(draft))
         _take(
             draft.has_freed_enough,
             _in_order(_schemas(draft, budget, GCPolicy.EPHEMERAL, "ephemeral")),
@@ -170,6 +172,24 @@ def _stubs(draft: Draft, index: int, reason: str, before: int) -> list[Candidate
         for one in situation.ledger.outputs(situation.spans[index], before)
     ]
     return _in_order(found)
+
+
+def _recalled(draft: Draft) -> Iterator[Candidate]:
+    """Before all other tool output what was called back: it is kept, and has been read."""
+    situation = draft.situation
+    history, spare = situation.history, situation.steps_to_spare()
+    if situation.write_stub is None:
+        return
+    for at, message in enumerate(history):
+        # A stub is of all results of a message: what was read beside it would go too early.
+        if not message.result_ids or any(RECALLED_MARK not in p.extra for p in message.parts):
+            continue
+        index = situation.spans.index_at(at)
+        if index in situation.pinned or (index in situation.recent and at >= spare):
+            continue
+        for one in situation.ledger.outputs(situation.spans[index], at + 1):
+            if one.at == at:
+                yield Candidate((0.0, at, 0), partial(draft.stub, index, one, "ephemeral"))
 
 
 def _turns(draft: Draft) -> Iterator[Candidate]:
