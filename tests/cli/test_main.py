@@ -14,7 +14,9 @@ from click.testing import CliRunner, Result
 
 import jaato
 from jaato.cli.main import cli
+from jaato.cli.stash_options import DEFAULT_PLACE
 from jaato.gc.options import STRATEGIES
+from jaato.stash.files import FileStash
 
 SCRIPT = Path(sys.executable).with_name("jaato")
 SOUND = '''
@@ -51,20 +53,25 @@ def acme(install: Callable[..., Path]) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
-def test_help_names_the_commands_and_shows_examples(option: str) -> None:
+def test_help_names_the_commands_and_shows_examples(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    FileStash(DEFAULT_PLACE).close()
     result = run(option)
     assert (result.exit_code, result.stderr) == (0, "")
     assert re.findall(r"^  (\w+)  +\S", result.stdout, flags=re.MULTILINE) == [
         "demo",
+        "stash",
         "strategies",
     ]
     examples = re.findall(r"^    (jaato .*?)(?:   .*)?$", result.stdout, flags=re.MULTILINE)
-    assert len(examples) == 4
+    assert len(examples) == 7
     for example in examples:
         assert run(*example.split()[1:]).exit_code == 0
 
 
-@pytest.mark.parametrize("command", ["demo", "strategies"])
+@pytest.mark.parametrize("command", ["demo", "stash", "strategies"])
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_each_command_has_help(command: str, option: str) -> None:
     result = run(command, option)

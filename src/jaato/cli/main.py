@@ -9,6 +9,7 @@ import click
 
 from jaato._version import __version__
 from jaato.cli.demo import demo
+from jaato.cli.stash import stash
 from jaato.cli.strategies import strategies
 from jaato.errors import JaatoError, UsageError
 
@@ -18,6 +19,9 @@ Examples:
   jaato demo --strategy gc_hybrid   the same with another strategy
   jaato strategies                  what is installed, and what is broken
   jaato strategies --json           the same for programs
+  jaato stash list --turn 3         what left the windows of sessions
+  jaato stash search time out       the same by its words
+  jaato stash verify                whether all of it is whole
 """
 
 
@@ -42,6 +46,7 @@ def cli() -> None:
 
 
 cli.add_command(demo)
+cli.add_command(stash)
 cli.add_command(strategies)
 
 
