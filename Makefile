@@ -43,6 +43,7 @@ bench: $(READY) ## the "must hold" figures, as ratios within one run
 	$(BIN)/python bench/collector.py
 	$(BIN)/python -m bench.engine
 	$(BIN)/python -m bench.stash
+	$(BIN)/python -m bench.segments
 
 soak: $(READY) ## 200 000 histories, 10 000 steps, 500 faults, 2 000 kills (half an hour)
 	$(BIN)/python -m bench.chaos

@@ -6,10 +6,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from jaato.errors import JaatoError, UsageError
+from jaato import moments
+from jaato.errors import JaatoError
 from jaato.history.message import NOTHING
 
 LONGEST_HANDLE: Final = 64
@@ -137,27 +138,14 @@ class Compacted:
 
 def moment(when: str | float | datetime) -> float:
     """Seconds since 1970 of a time in any ISO 8601 form. Without a zone it is UTC."""
-    if isinstance(when, bool) or not isinstance(when, str | int | float | datetime):
-        raise _no_time(when)
-    if isinstance(when, int | float):
+    if isinstance(when, int | float) and not isinstance(when, bool):
         return float(when)
-    if isinstance(when, str):
-        try:
-            when = datetime.fromisoformat(when.strip())
-        except ValueError:
-            raise _no_time(when) from None
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    return moments.moment(when.strip() if isinstance(when, str) else when).timestamp()
 
 
 def is_handle(text: str) -> bool:
     """Whether a text could be a handle: a short plain name."""
     return _HANDLE.fullmatch(text) is not None
-
-
-def _no_time(when: object) -> UsageError:
-    return UsageError(
-        f"{when!r:.80} is no time", hint='ISO 8601, like "2026-11-19" or "2026-11-19T10:00:00Z"'
-    )
 
 
 class StashError(JaatoError):
