@@ -1,5 +1,6 @@
 """The reachability engine: what of a large working set still matters, and why."""
 
+from jaato.moments import TimeError, moment
 from jaato.segments.changes import (
     Change,
     Configured,
@@ -39,7 +40,6 @@ from jaato.segments.segment import (
     SegmentError,
     SegmentType,
 )
-from jaato.moments import TimeError, moment
 from jaato.segments.totals import Totals
 from jaato.segments.verdict import Action, Standing, Verdict
 from jaato.segments.working import DuplicateSegmentError, UnknownSegmentError, WorkingSet

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, assert_never
 
+from jaato.moments import moment
 from jaato.segments.codec import (
     VERSION,
     check_version,
@@ -17,7 +18,6 @@ from jaato.segments.codec import (
 )
 from jaato.segments.config import SegmentConfig, config_from_dict, config_to_dict
 from jaato.segments.segment import ContextSegment, Link, SegmentError, count, name
-from jaato.moments import moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

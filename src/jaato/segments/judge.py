@@ -8,13 +8,13 @@ from datetime import datetime
 from heapq import nlargest, nsmallest
 from math import inf
 
+from jaato.moments import moment
 from jaato.segments.path import Hop
 from jaato.segments.places import TYPE_NUMBER
 from jaato.segments.queues import Due, Kin
 from jaato.segments.reach import Roots
 from jaato.segments.roots import RootKind
 from jaato.segments.score import Scorer
-from jaato.moments import moment
 from jaato.segments.verdict import NEVER, Action, Standing, Verdict
 from jaato.segments.working import WorkingSet
 

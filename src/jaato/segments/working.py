@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, Final, assert_never
 
 from jaato.errors import UsageError
+from jaato.moments import moment
 from jaato.segments.changes import (
     Change,
     Configured,
@@ -40,7 +41,6 @@ from jaato.segments.segment import (
     count,
     name,
 )
-from jaato.moments import moment
 from jaato.segments.totals import Totals
 
 _NEARBY: Final = 1_000
