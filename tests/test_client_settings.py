@@ -85,14 +85,6 @@ def test_the_model_is_told_which_profiles_there_are(tmp_path: Path) -> None:
         assert "finder: finds sources" in told
 
 
-def test_the_local_window_is_made_as_asked() -> None:
-    pytest.importorskip("llama_cpp")
-    with JaatoClient(sessions=None) as client:
-        session = client.connect("local", context_limit=1_024)
-        assert session.get_context_usage()["context_limit"] == 1_024
-        assert session.settings.provider_settings == {"context_limit": 1_024}
-
-
 @pytest.mark.parametrize(
     ("wrong", "fact"),
     [

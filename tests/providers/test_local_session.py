@@ -164,3 +164,10 @@ def test_a_client_connects_to_it_when_it_is_told_nothing() -> None:
         assert "".join(pieces) == answer
         assert client.get_context_usage()["context_limit"] == 8192
     BRIDGE.run(client.runtime.aclose())
+
+
+def test_the_local_window_is_made_as_asked() -> None:
+    with JaatoClient(sessions=None) as client:
+        session = client.connect("local", context_limit=1_024)
+        assert session.get_context_usage()["context_limit"] == 1_024
+        assert session.settings.provider_settings == {"context_limit": 1_024}
