@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
+from tests.providers.provider_contract import collected
 from tests.servers.openai_app import OpenAIServer, Reply, text
 
-from jaato.exchange import Finished, ProviderError, Request, StreamEvent, ToolSchema
+from jaato.exchange import ProviderError, Request, StreamEvent, ToolSchema
 from jaato.history import Message, Part, Role, ToolResult
 from jaato.providers.openai import OpenAIProvider
 
@@ -77,11 +78,6 @@ def talked(
     return asyncio.run(run())
 
 
-async def collected(provider: OpenAIProvider, request: Request) -> list[StreamEvent]:
-    """Every event of an answer."""
-    return [event async for event in provider.stream(request)]
-
-
 def answer_of(server: OpenAIServer, request: Request, **settings: Any) -> list[StreamEvent]:
     """Every event of the only answer of a server."""
     events: list[StreamEvent] = talked(server, lambda p: collected(p, request), **settings)
@@ -93,10 +89,3 @@ def refused(server: OpenAIServer, request: Request | None = None, **settings: An
     with pytest.raises(ProviderError) as caught:
         answer_of(server, request or asking(), **settings)
     return caught.value
-
-
-def finished(events: Iterable[StreamEvent]) -> Finished:
-    """The end of an answer."""
-    *_, last = events
-    assert isinstance(last, Finished)
-    return last

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import pairwise
@@ -38,6 +38,13 @@ Failure = TypeVar("Failure", bound=ProviderError)
 async def collected(provider: Provider, request: Request) -> list[StreamEvent]:
     """Every event of a stream."""
     return [event async for event in provider.stream(request)]
+
+
+def finished(events: Iterable[StreamEvent]) -> Finished:
+    """The end of an answer."""
+    *_, last = events
+    assert isinstance(last, Finished)
+    return last
 
 
 async def answered(provider: Provider, request: Request) -> Finished:

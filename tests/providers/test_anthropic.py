@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import httpx2
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
+from tests.providers.provider_contract import collected, finished
 from tests.servers.anthropic_app import AnthropicServer, Refusal, Reply, call, text, thought
 from tests.servers.harness import serving
 
@@ -96,10 +97,6 @@ def talked(
     return asyncio.run(run())
 
 
-async def collected(provider: AnthropicProvider, request: Request) -> list[StreamEvent]:
-    return [event async for event in provider.stream(request)]
-
-
 def answer_of(server: AnthropicServer, request: Request, **settings: Any) -> list[StreamEvent]:
     events: list[StreamEvent] = talked(server, lambda p: collected(p, request), **settings)
     return events
@@ -110,12 +107,6 @@ def refused(server: AnthropicServer, request: Request | None = None, **settings:
     with pytest.raises(ProviderError) as caught:
         answer_of(server, request or asking(), **settings)
     return caught.value
-
-
-def finished(events: Iterable[StreamEvent]) -> Finished:
-    *_, last = events
-    assert isinstance(last, Finished)
-    return last
 
 
 # --- Answers.

@@ -18,13 +18,19 @@ from tests.providers.openai_talks import (
     TOOLS,
     answer_of,
     asking,
-    collected,
-    finished,
     refused,
     results_of,
     talked,
 )
-from tests.providers.provider_contract import CHECKS, Check, checked, ignores_bare_thoughts, raises
+from tests.providers.provider_contract import (
+    CHECKS,
+    Check,
+    checked,
+    collected,
+    finished,
+    ignores_bare_thoughts,
+    raises,
+)
 from tests.servers.harness import serving
 from tests.servers.openai_app import OpenAIServer, Refusal, Reply, call, refusal, text, thought
 

@@ -16,11 +16,10 @@ from tests.providers.openai_talks import (
     TOOLS,
     answer_of,
     asking,
-    collected,
     results_of,
     talked,
 )
-from tests.providers.provider_contract import checked
+from tests.providers.provider_contract import checked, collected
 from tests.servers.harness import serving
 from tests.servers.openai_app import OpenAIServer, Refusal, Reply, call, thought
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.providers.openai_talks import HELLO, STAGE, answer_of, asking, collected, refused, talked
+from tests.providers.openai_talks import HELLO, STAGE, answer_of, asking, refused, talked
+from tests.providers.provider_contract import collected
 from tests.servers.harness import serving
 from tests.servers.openai_app import OpenAIServer, Reply
 

@@ -13,13 +13,11 @@ from tests.providers.openai_talks import (
     TOOLS,
     answer_of,
     asking,
-    collected,
-    finished,
     refused,
     results_of,
     talked,
 )
-from tests.providers.provider_contract import checked
+from tests.providers.provider_contract import checked, collected, finished
 from tests.servers.harness import serving
 from tests.servers.openai_app import OpenAIServer, Reply, call, text, thought
 
