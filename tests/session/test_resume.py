@@ -182,7 +182,7 @@ def test_schemas_that_came_back_keep_their_order_and_bound_thoughts_with_it(
         session = await begun(provider, tmp_path, tools=tools, config=config)
         await session.asend_message(ORIGINAL)
         await session.amanual_gc()
-        assert not session.state.window.tools_in_budget() & {"measure", "weigh"}
+        assert not session.state.window.tools_in_budget().keys() & {"measure", "weigh"}
         await session.asend_message("find measure")
         await session.asend_message("find weigh")
         assert session.catalogue.loaded == ("measure", "weigh")

@@ -56,20 +56,23 @@ class Keeper:
 
     def get(self, handle: str) -> str | None:
         """The text behind a handle; None where there is none. Raises `StashError`."""
+        found = self.found(handle)
+        return None if found is None else found[0]
+
+    def found(self, handle: str) -> tuple[str, Record | None] | None:
+        """The text behind a handle, and its record where the stash has it."""
         # The log is this session's own; a name in the stash may come from anywhere.
         text = self._state.get(handle)
-        record = self.record(handle) if text is None else None
-        return text if record is None else record.text
-
-    def record(self, handle: str) -> Record | None:
-        """The record behind a handle, where the stash has it and the session's log has not."""
-        stash = None if self._state.get(handle) is not None else self.stash
+        if text is not None:
+            return text, None
+        stash = self.stash
         if stash is None:
             return None
         try:
-            return stash.get(handle)
+            record = stash.get(handle)
         except UnknownHandleError:
             return None
+        return record.text, record
 
     @property
     def stash(self) -> Stash | None:

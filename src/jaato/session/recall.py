@@ -91,10 +91,10 @@ class RecallTool:
         return self._found(stash, query, where, offset)
 
     def _by_handle(self, handle: str, offset: int) -> ToolOutput:
-        record = self._keeper.record(handle)
-        text = self._keeper.get(handle) if record is None else record.text
-        if text is None:
+        found = self._keeper.found(handle)
+        if found is None:
             return ToolOutput(result=f"nothing is kept under {handle!r:.80}", is_error=True)
+        text, record = found
         attachments = () if offset or record is None else attachments_of(record)
         return self._page(text, offset, attachments)
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from jaato.budget import ConversationTurnType, GCPolicy, InstructionSource
+from jaato.budget import ConversationTurnType
 from jaato.errors import UsageError
 from jaato.events import Noticed, TurnEnded, TurnStarted
 from jaato.exchange import ContextLimitError, ProviderError, ToolOutput, ToolSchema
@@ -207,7 +207,7 @@ class Runner:
     def follow_tools(self) -> None:
         """Make catalogue and budget agree: collections unload schemas, `find_tools` loads."""
         state, catalogue, before = self.state, self.catalogue, self._told
-        held = self._held_tools()
+        held = state.window.tools_in_budget()
         if before is not None:
             gone = {schema.name for schema in before} - held.keys()
             catalogue.unload(name for name in catalogue.loaded if name in gone)
@@ -229,16 +229,6 @@ class Runner:
         elif before is not None:
             # Other words or another order, for as many tokens.
             self.collector.drop_bound_thoughts()
-
-    def _held_tools(self) -> dict[str, tuple[int, bool]]:
-        """The schemas that the budget holds, in the order they came."""
-        entry = self.state.budget.get_entry(InstructionSource.PLUGIN)
-        if entry is None:
-            return {}
-        return {
-            name: (child.tokens, child.gc_policy is not GCPolicy.LOCKED)
-            for name, child in entry.children.items()
-        }
 
     async def _enrich(self, prompt: str) -> None:
         """Ask the enrichers; one that raises is reported and says nothing."""

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Final, Protocol, assert_never
 
-from jaato.budget import GCPolicy, InstructionBudget, InstructionSource, locate
+from jaato.budget import InstructionBudget, InstructionSource
 from jaato.errors import UsageError
 from jaato.gc.result import GCResult
-from jaato.history import Message, Outline
+from jaato.history import Message
 from jaato.ports import TokenCounter
 from jaato.session.problems import JournalError
 from jaato.session.record import (
@@ -222,16 +222,6 @@ class State:
             oldest = self._kept.pop(next(iter(self._kept)))
             self._kept_chars -= len(oldest) if isinstance(oldest, str) else 0
 
-    def turn_numbers(self) -> list[int]:
-        """The absolute numbers of the turns that are (partly) there, oldest first."""
-        outline = Outline.of(self.history)
-        numbers = []
-        for index in outline.turns():
-            located = locate(self.budget, self.history[outline[index].start].message_id)
-            if located is not None and located.turn is not None:
-                numbers.append(located.turn)
-        return numbers
-
     def _new_window(self, at: float) -> Window:
         opened = self.opened
         return Window(
@@ -247,15 +237,7 @@ class State:
         old, new = self.window, self._new_window(at)
         new.switch(old.model, old.limit)
         new.set_system(old.system, at=at)
-        plugin = old.budget.get_entry(_PLUGIN)
-        if plugin is not None:
-            new.set_tools(
-                {
-                    name: (child.tokens, child.gc_policy is not GCPolicy.LOCKED)
-                    for name, child in plugin.children.items()
-                },
-                at=at,
-            )
+        new.set_tools(old.tools_in_budget(), at=at)
         self.window = new
         self.pins = ()
         self.results.clear()

@@ -234,10 +234,16 @@ class Window:
                 child.tokens, child.gc_policy = count, policy
         self._changed += abs(counted - self.counted)
 
-    def tools_in_budget(self) -> frozenset[str]:
-        """The schemas that the budget holds: a collection may have cleared some."""
+    def tools_in_budget(self) -> dict[str, tuple[int, bool]]:
+        """The schemas that the budget holds, as `set_tools` takes them, in the order they came.
+
+        A collection may have cleared some.
+        """
         entry = self.budget.get_entry(_PLUGIN)
-        return frozenset(entry.children) if entry is not None else frozenset()
+        return {
+            name: (child.tokens, child.gc_policy is not GCPolicy.LOCKED)
+            for name, child in (entry.children.items() if entry is not None else ())
+        }
 
     def observe(self, reported: int | None, counted: int, *, thinking: int | None) -> None:
         """Hold our count to what the provider said of a request; thoughts are counted apart."""
